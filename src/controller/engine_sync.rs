@@ -1,9 +1,9 @@
 //! What the engine is told: each job, group and pod as its record says. Jobs and groups by their
 //! Workloads; a pod that is admitted by itself is its own record, with usage once Sluice's gate is removed and
-//! until it has ended.
+//! until it has ended. How far each has come is told in `plan/workload_state.rs`.
 
 use k8s_openapi::jiff::Timestamp;
-use sluice_engine::{Admission, Event, LocalQueueKey, Time, WorkloadState};
+use sluice_engine::{Event, LocalQueueKey, WorkloadState};
 use sluice_kinds::gates::Gate;
 use sluice_kinds::hold::Hold;
 use sluice_kinds::pod::PodMode;
@@ -16,7 +16,7 @@ use crate::cache::{JobRecord, PodRecord, Subject, Uid, WorkloadRecord};
 use crate::controller::writes::in_flight::Kind;
 use crate::plan::pod::{pod_set_of, queue_of};
 use crate::plan::progress::LivePods;
-use crate::plan::workload::Fit;
+use crate::plan::workload_state::{self, PodSituation, may_run_without_workload, time};
 use crate::plan::{group, place, stall, unused_quota};
 use crate::process::hashing::HashMap;
 
@@ -36,49 +36,23 @@ impl Controller {
             return self.sync_without_workload(subject);
         };
         self.expected.note(subject, workload, job, self.now.moment);
-        let state = match &workload.status.admission {
-            _ if workload.is_finished() => WorkloadState::Finished,
-            Some(admission) => {
-                let ended = |pod_set: &str| workload.reclaimed(pod_set);
-                let since = unused_quota::usage_since(workload).map_or(Time::default(), time);
-                let counted = translate::admission(admission, ended, &self.bound_pods(subject));
-                match counted.map(|admission| Admission { since, ..admission }) {
-                    // What is deleted together with its pods goes by itself: nobody else has to make
-                    // quota meanwhile. Nothing waits for what does not end.
-                    Ok(admission)
-                        if (workload.is_evicting() || job.is_some_and(|job| job.deletes_pods))
-                            && !workload.is_stalled() =>
-                    {
-                        let whom = workload.status.makes_room_for.as_deref();
-                        WorkloadState::Evicting(
-                            admission,
-                            whom.map(|whom| Subject::from(whom).id()),
-                        )
-                    }
-                    Ok(admission) => WorkloadState::Admitted(Admission {
-                        unused_since: unused.since.map(time),
-                        had_nodes: unused.had_nodes,
-                        ..admission
-                    }),
-                    Err(problems) => {
-                        warn!(workload = %key.name, ?problems, "admission can't be counted");
-                        WorkloadState::Inactive
-                    }
-                }
+        let situation = workload_state::Situation {
+            workload,
+            job,
+            unused,
+            bound_pods: &|| self.bound_pods(subject),
+            may_be_admitted: self.writes.may_be_admitted(subject),
+            is_free: in_flight.is_none_or(|kind| kind == Kind::Explanation)
+                && !self.writes.is_backing_off(subject),
+            may_wait: &|| self.may_wait(subject, workload),
+        };
+        let state = match workload_state::state(&situation) {
+            Ok(Some(state)) => state,
+            Ok(None) => return,
+            Err(problems) => {
+                warn!(workload = %key.name, ?problems, "admission can't be counted");
+                WorkloadState::Inactive
             }
-            // The engine assumes an admission that is under way.
-            None if self.writes.may_be_admitted(subject) => {
-                return;
-            }
-            None if in_flight.is_none_or(|kind| kind == Kind::Explanation)
-                && !self.writes.is_backing_off(subject)
-                && !workload.deleting
-                && workload.spec.active
-                && self.may_wait(subject, workload) =>
-            {
-                WorkloadState::Pending
-            }
-            None => WorkloadState::Inactive,
         };
         let queue = LocalQueueKey::new(key.namespace.clone(), workload.spec.queue_name.as_str());
         let is_kept = self.is_not_made_again(subject) && self.keeps(&queue, workload);
@@ -131,13 +105,7 @@ impl Controller {
         self.expected.forget_workload(subject);
         let may_run = || {
             let may_be_unsuspended = || self.writes.may_be_unsuspended(subject, self.now.moment);
-            job.is_some_and(|job| {
-                let reading = job.reading.as_ref();
-                job.finished().is_none()
-                    && job.hold == Hold::Suspend
-                    && (reading.map_or(true, |read| !read.suspended || read.active)
-                        || may_be_unsuspended())
-            })
+            job.is_some_and(|job| may_run_without_workload(job, may_be_unsuspended))
         };
         let admission = self.engine.admission(&id);
         let may_have_pods = admission.is_some_and(|admission| {
@@ -158,7 +126,7 @@ impl Controller {
             && let Some(admission) = self.engine.admission(&id)
         {
             let queue = admission.queue.as_str();
-            (self.expected).note_terminating(subject, queue, until, self.now.wall);
+            self.expected.note_terminating(subject, queue, until);
         }
     }
 
@@ -190,7 +158,7 @@ impl Controller {
         // What is known of a job is so only while its kind is watched.
         self.objects.job_of(subject).is_some_and(|(key, job)| {
             self.kinds.is_listed(&key.kind)
-                && may_wait(job, workload)
+                && workload_state::may_wait(job, workload)
                 && self.pods_are_free(subject, job)
         })
     }
@@ -320,49 +288,25 @@ impl Controller {
         // A late admission is decided about once more. The pod runs: until that is decided, it has usage.
         let is_free = in_flight.is_none() && !self.writes.is_backing_off(subject);
         let is_undecided = is_late && is_free && !pod.deleting;
-        let state = if is_undecided {
-            WorkloadState::Pending
-        } else if pod.queue_gate.is_none() {
-            let recorded = pod.admitted.as_ref().and_then(|found| found.as_ref().ok());
-            let admitted = (own.as_ref().or(recorded))
-                .map(|admitted| {
-                    let queue = admitted.cluster_queue.as_str();
-                    ((queue, admitted.cohort.as_deref()), &admitted.flavors)
-                })
-                .or_else(|| {
-                    let (queue, flavors) = self.cluster.first_choice(&queue)?;
-                    Some(((queue, None), flavors))
-                });
-            match admitted {
-                Some((queue, flavors)) => {
-                    let admission = translate::pod_admission(queue, flavors, asks, pod.is_bound);
-                    // Nothing waits for a pod that does not go.
-                    let until = stall::pod_in_time_until(pod);
-                    let is_waited_for = until.is_some_and(|until| {
-                        (self.expected).note_terminating(subject, queue.0, until, self.now.wall)
-                    });
-                    if is_waited_for {
-                        WorkloadState::Evicting(admission, None)
-                    } else {
-                        WorkloadState::Admitted(Admission {
-                            since: unused_quota::pod_usage_since(pod).map_or(Time::default(), time),
-                            unused_since: unused_quota::pod_unused_since(pod).map(time),
-                            ..admission
-                        })
-                    }
-                }
-                None => WorkloadState::Inactive,
-            }
-        } else if pod.is_candidate()
-            && in_flight.is_none()
-            && !self.writes.is_backing_off(subject)
-            && !self.unused.backs_off(pod, self.now.moment)
-            && self.pod_priority(&key.namespace, pod).is_ok()
-        {
-            WorkloadState::Pending
-        } else {
-            WorkloadState::Inactive
+        let situation = PodSituation {
+            pod,
+            asks,
+            own: own.as_ref(),
+            first_choice: &|| self.cluster.first_choice(&queue),
+            is_undecided,
+            may_wait: &|| {
+                is_free
+                    && !self.unused.backs_off(pod, self.now.moment)
+                    && self.pod_priority(&key.namespace, pod).is_ok()
+            },
+            now: self.now.wall,
         };
+        let state = workload_state::pod_state(&situation);
+        if let WorkloadState::Admitted(held) | WorkloadState::Evicting(held, _) = &state
+            && let Some(until) = stall::pod_in_time_until(pod)
+        {
+            (self.expected).note_terminating(subject, held.queue.as_str(), until);
+        }
         if state == WorkloadState::Pending {
             self.pending_reasons.insert(subject, self.now);
         }
@@ -395,29 +339,4 @@ impl Controller {
             Some(Err(_)) | None => self.cluster.local_queue_keeps_not_restartable(queue),
         }
     }
-}
-
-/// A moment as the engine is told it.
-pub fn time(at: Timestamp) -> Time {
-    Time::from_millis(at.as_millisecond())
-}
-
-/// Whether a job with a Workload may be admitted: its gates are gone and it asks for what is recorded.
-fn may_wait(job: &JobRecord, workload: &WorkloadRecord) -> bool {
-    use sluice_kinds::view::QueueName;
-    let is_queued =
-        matches!(&job.queue, QueueName::Named(queue) if *queue == workload.spec.queue_name);
-    let reading = job.reading.as_ref();
-    let is_held = job.is_held() || job.is_paused();
-    let is_recorded = reading.is_ok_and(|reading| {
-        reading.finished.is_none()
-            && reading.refusals.is_empty()
-            && (reading.suspended || job.hold == Hold::Pods)
-            && reading
-                .pod_sets
-                .as_ref()
-                .is_ok_and(|sets| crate::plan::workload::covers(workload, sets, Fit::Exact))
-    });
-    let can_be_held = job.hold == Hold::Suspend || job.is_gated;
-    is_queued && is_recorded && !is_held && !job.deleting && can_be_held
 }

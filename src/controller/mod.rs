@@ -73,7 +73,7 @@ use crate::cache::devices::Devices;
 use crate::cache::gates::dependencies::{DependencyOrder, DependencyReport};
 use crate::cache::{ObjectCache, Subject, Uid};
 use crate::jobkinds::webhook_rules::Rules;
-use crate::plan::{Note, Write};
+use crate::plan::{Note, Write, workload_state};
 use crate::process::clock::Now;
 use crate::process::metrics::Metrics;
 use crate::process::recorded_times::Sight;
@@ -335,7 +335,7 @@ impl Controller {
     fn due(&self, now: Now) -> Option<Duration> {
         let wake = self.agenda.next_wake().map(|at| at.since(now.moment));
         let decision = self.engine.next_wake().filter(|_| self.phase.has_listed());
-        let decision = decision.map(|at| at.since(engine_sync::time(now.wall)).max(DUE_AGAIN));
+        let decision = decision.map(|at| at.since(workload_state::time(now.wall)).max(DUE_AGAIN));
         [wake, decision].into_iter().flatten().min()
     }
 

@@ -5,9 +5,9 @@ use sluice_engine::Decision;
 use tracing::error;
 
 use super::Controller;
-use super::engine_sync::time;
 use crate::cache::Subject;
 use crate::controller::decisions::evictions::Preempting;
+use crate::plan::workload_state::time;
 use crate::process::invariants;
 
 /// Every so many seconds owners without an owner are looked up again.

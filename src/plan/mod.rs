@@ -29,6 +29,7 @@ pub mod status;
 pub mod turn;
 pub mod unused_quota;
 pub mod workload;
+pub mod workload_state;
 mod write;
 mod write_builders;
 

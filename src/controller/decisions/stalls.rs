@@ -84,15 +84,8 @@ impl Expected {
         }
     }
 
-    /// Notes that what has no Workload is to be gone, and until when others wait for that. Returns whether they
-    /// still do.
-    pub fn note_terminating(
-        &mut self,
-        subject: &Subject,
-        queue: &str,
-        until: Timestamp,
-        now: Timestamp,
-    ) -> bool {
+    /// Notes that what has no Workload is to be gone, and until when others wait for that.
+    pub fn note_terminating(&mut self, subject: &Subject, queue: &str, until: Timestamp) {
         let known = self.terminating.entry(subject.clone());
         let known = known.or_insert_with(|| Terminating {
             queue: queue.into(),
@@ -100,7 +93,6 @@ impl Expected {
             is_stalled: false,
         });
         known.until = until;
-        now < until
     }
 
     /// Notes what the engine is told of a job that is deleted after what belongs to it.

@@ -15,6 +15,7 @@ use crate::controller::wakes::Wake;
 use crate::plan::cause::Cause;
 use crate::plan::group::REPLACED_WITHIN;
 use crate::plan::unused_quota::{self, BLOCKED_NEWS, Backoff};
+use crate::plan::workload_state::Unused;
 use crate::process::clock::Moment;
 use crate::process::hashing::HashMap;
 use crate::process::invariants::violated;
@@ -76,15 +77,6 @@ impl UnusedQuota {
         self.empty_since.remove(subject);
         self.had_nodes.remove(subject);
     }
-}
-
-/// What an admission does not use.
-#[derive(Debug, Clone, Copy)]
-pub struct Unused {
-    /// Since when a pod of it has no node, or it has no pods.
-    pub since: Option<Timestamp>,
-    /// Whether all its pods have had nodes before.
-    pub had_nodes: bool,
 }
 
 /// How long the pods of a controller back off, and how often they had to so far.

@@ -2,12 +2,12 @@
 
 use crate::cache::{Subject, Uid};
 use crate::controller::Controller;
-use crate::controller::engine_sync::time;
 use crate::controller::wakes::Wake;
 use crate::controller::writes::in_flight::InFlightWrite;
 use crate::plan::job::plan;
 use crate::plan::lineage::Lineage;
 use crate::plan::situation::{Child, Situation};
+use crate::plan::workload_state::time;
 use crate::plan::{Plan, Write, unused_quota};
 use crate::process::invariants::violated;
 

@@ -123,7 +123,7 @@ pub(crate) static MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "an evicted job has no usage while it stops",
-        "src/controller/engine_sync.rs",
+        "src/plan/workload_state.rs",
         "_ if workload.is_finished() => WorkloadState::Finished,",
         "_ if workload.is_finished() || workload.is_evicting() => WorkloadState::Finished,",
     ),
@@ -183,9 +183,9 @@ pub(crate) static MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "an admission on its way is forgotten when its job changes",
-        "src/controller/engine_sync.rs",
-        "None if self.writes.may_be_admitted(subject) => {",
-        "None if false => {",
+        "src/plan/workload_state.rs",
+        "None if situation.may_be_admitted => return",
+        "None if false => return",
     ),
     mutant(
         "after a conflict nothing is planned again",
@@ -201,7 +201,7 @@ pub(crate) static MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "a paused job is admitted",
-        "src/controller/engine_sync.rs",
+        "src/plan/workload_state.rs",
         "let is_held = job.is_held() || job.is_paused();",
         "let is_held = job.is_held();",
     ),

@@ -27,9 +27,9 @@ pub(crate) static MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "everybody waits for an eviction that does not end",
-        "src/controller/engine_sync.rs",
+        "src/plan/workload_state.rs",
         (
-            "\n                            && !workload.is_stalled() =>",
+            "\n                        && !workload.is_stalled() =>",
             " =>",
         ),
         Cluster("nobody_waits_for_ever_for_a_job_that_does_not_stop"),
@@ -45,7 +45,7 @@ pub(crate) static MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "everybody waits for a pod that does not go",
-        "src/controller/engine_sync.rs",
+        "src/plan/workload_state.rs",
         ("if is_waited_for {", "if is_waited_for || pod.deleting {"),
         Cluster("nobody_waits_for_ever_for_a_pod_that_does_not_go"),
     ),
@@ -69,7 +69,7 @@ pub(crate) static MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "a deleted job whose pods run is never preempted",
-        "src/controller/engine_sync.rs",
+        "src/plan/workload_state.rs",
         (
             "(workload.is_evicting() || job.is_some_and(|job| job.deletes_pods))",
             "(workload.is_evicting() || job.is_some_and(|job| job.deleting))",
