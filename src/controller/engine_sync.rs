@@ -17,7 +17,7 @@ use crate::controller::writes::in_flight::Kind;
 use crate::plan::pod::{pod_set_of, queue_of};
 use crate::plan::progress::LivePods;
 use crate::plan::workload_state::{self, PodSituation, may_run_without_workload, time};
-use crate::plan::{group, place, stall, unused_quota};
+use crate::plan::{group, place, reservation_timeout, stall};
 use crate::process::hashing::HashMap;
 
 impl Controller {
@@ -111,7 +111,7 @@ impl Controller {
         let may_have_pods = admission.is_some_and(|admission| {
             let now = time(self.now.wall);
             let may_have_unseen = |uid| {
-                unused_quota::unseen_pods_for(admission.since, now).is_some()
+                reservation_timeout::unseen_pods_for(admission.since, now).is_some()
                     || self.orphans.may_have_unseen_pods(uid, self.now.moment)
             };
             let gone = subject.job().filter(|_| job.is_none());

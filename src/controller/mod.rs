@@ -25,7 +25,7 @@
 //! | `Rereads` | jobs that are read again, as something else is added to their pods | `intake/rereads.rs` |
 //! | `PodLabels` | where pods can be found by their label | `intake/pods.rs` |
 //! | `LateAdmissions` | admissions of ended terms, and the present term | `decisions/late_admissions.rs` |
-//! | `UnusedQuota` | quota that is held and not used | `decisions/unused_quota.rs` |
+//! | `UnusedQuota` | quota that is held and not used | `decisions/reservation_timeout.rs` |
 //! | `Expected` | evictions and releases that should have had an effect | `decisions/stalls.rs` |
 //! | `Orphans`, `ExcessChildren` | jobs that are gone with pods that run; children that may not run | `decisions/` |
 //! | `GoneMembers` | pods of groups that have succeeded and are gone | `decisions/gone_members.rs` |
@@ -86,8 +86,8 @@ use decisions::opening::{Opening, Phase};
 use decisions::orphans::Orphans;
 use decisions::pod_usage::OwnUsage;
 use decisions::replaced_pods::ReplacedPods;
+use decisions::reservation_timeout::UnusedQuota;
 use decisions::stalls::Expected;
-use decisions::unused_quota::UnusedQuota;
 use gates::Counters;
 use intake::owners::{Answer, Owners, Question};
 use intake::pods::PodLabels;

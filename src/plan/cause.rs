@@ -4,7 +4,7 @@
 use sluice_engine::PreemptionRight;
 
 use super::plan_and_notes::Note;
-use super::unused_quota::{BLOCKED, TIMED_OUT};
+use super::reservation_timeout::{BLOCKED, TIMED_OUT};
 use crate::cache::Subject;
 
 /// The reason of an eviction, and of an event, where the user has suspended the job.

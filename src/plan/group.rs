@@ -18,7 +18,7 @@ use super::cause::Cause;
 use super::eviction::requeue;
 use super::place::{self, PlaceOf};
 use super::plan_and_notes::{Note, Now, Plan};
-use super::unused_quota::Backoff;
+use super::requeue_backoff::Backoff;
 use super::workload;
 use super::workload::priority::{self, NoPriority, Priority};
 use super::write::{StatusPurpose, Write};

@@ -8,7 +8,7 @@ use sluice_kinds::patch::{Placing, Target};
 use super::gates::GateNow;
 use super::plan_and_notes::Now;
 use super::progress::LivePods;
-use super::unused_quota::Backoff;
+use super::requeue_backoff::Backoff;
 use super::workload::priority::{NoPriority, Priority};
 use super::write::{JobPatch, JobPurpose, Write, is_change};
 use crate::cache::job::Reading;

@@ -18,7 +18,7 @@ use super::job::plan;
 use super::progress::LivePods;
 use super::situation::Situation;
 use super::workload::priority::Priority;
-use super::{JobPatch, JobPurpose, Plan, StatusPurpose, Write, unused_quota};
+use super::{JobPatch, JobPurpose, Plan, StatusPurpose, Write, requeue_backoff};
 use crate::cache::{JobKey, JobRecord, WorkloadKey, WorkloadRecord};
 
 mod devices;
@@ -174,7 +174,7 @@ fn planned_record(
             all: live_pods,
             staying: live_pods,
         },
-        backoff: &|record| unused_quota::backoff(record, None),
+        backoff: &|record| requeue_backoff::backoff(record, None),
         gate: &|_| None,
         priority: &|| Ok(Priority::default()),
         now: Timestamp::UNIX_EPOCH,

@@ -14,8 +14,8 @@ use sluice_kinds::view::{PodSetView, QueueName};
 use sluice_translate as translate;
 
 use super::plan_and_notes::Now;
+use super::reservation_timeout;
 use super::stall::pod_in_time_until;
-use super::unused_quota;
 use super::workload::{Fit, covers};
 use crate::cache::job::Reading;
 use crate::cache::{JobRecord, PodRecord, Subject, WorkloadRecord};
@@ -63,7 +63,7 @@ pub fn state(situation: &Situation<'_>) -> Result<Option<WorkloadState>, Vec<Pro
         _ if workload.is_finished() => WorkloadState::Finished,
         Some(admission) => {
             let ended = |pod_set: &str| workload.reclaimed(pod_set);
-            let since = unused_quota::usage_since(workload).map_or(Time::default(), time);
+            let since = reservation_timeout::usage_since(workload).map_or(Time::default(), time);
             let counted = translate::admission(admission, ended, &(situation.bound_pods)());
             match counted.map(|admission| Admission { since, ..admission })? {
                 // What is deleted together with its pods goes by itself: nobody else has to make
@@ -164,8 +164,8 @@ pub fn pod_state(situation: &PodSituation<'_>) -> WorkloadState {
         WorkloadState::Evicting(admission, None)
     } else {
         WorkloadState::Admitted(Admission {
-            since: unused_quota::pod_usage_since(pod).map_or(Time::default(), time),
-            unused_since: unused_quota::pod_unused_since(pod).map(time),
+            since: reservation_timeout::pod_usage_since(pod).map_or(Time::default(), time),
+            unused_since: reservation_timeout::pod_unused_since(pod).map(time),
             ..admission
         })
     }

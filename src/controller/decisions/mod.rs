@@ -14,5 +14,5 @@ pub(super) mod orphans;
 pub(super) mod pod_usage;
 pub(super) mod releases;
 pub(super) mod replaced_pods;
+pub(super) mod reservation_timeout;
 pub(super) mod stalls;
-pub(super) mod unused_quota;

@@ -8,7 +8,7 @@ use crate::plan::job::plan;
 use crate::plan::lineage::Lineage;
 use crate::plan::situation::{Child, Situation};
 use crate::plan::workload_state::time;
-use crate::plan::{Plan, Write, unused_quota};
+use crate::plan::{Plan, Write, reservation_timeout};
 use crate::process::invariants::violated;
 
 impl Controller {
@@ -47,9 +47,9 @@ impl Controller {
         let child = child.then(|| self.child_with_pods(&key, uid)).flatten();
         let record = workload.map(|(_, record)| record);
         let record = record.filter(|record| job.deleting && record.status.admission.is_some());
-        let admitted = record.and_then(unused_quota::usage_since);
-        let unseen_for =
-            admitted.and_then(|at| unused_quota::unseen_pods_for(time(at), time(self.now.wall)));
+        let admitted = record.and_then(reservation_timeout::usage_since);
+        let unseen_for = admitted
+            .and_then(|at| reservation_timeout::unseen_pods_for(time(at), time(self.now.wall)));
         let situation = Situation {
             key: &key,
             job,

@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::plan::fixtures::{mk_group_workload, mk_pod, release};
-use crate::plan::unused_quota;
+use crate::plan::requeue_backoff;
 
 type Pod = (PodKey, PodRecord);
 
@@ -67,7 +67,7 @@ fn planned_with_gone(pods: &[Pod], workload: Option<Value>, gone: u32) -> String
         live_pods: pods.iter().filter(|(_, pod)| pod.is_released()).count(),
         succeeded_and_gone: &gone.into_iter().collect(),
         priority: &|_| Ok(Priority::default()),
-        backoff: &|record| unused_quota::backoff(record, None),
+        backoff: &|record| requeue_backoff::backoff(record, None),
         place_of: &|_| sluice_crds::QueuePlace::WhenCreated,
         now: Timestamp::UNIX_EPOCH,
     });

@@ -11,7 +11,7 @@ use crate::cache::conditions::{self, ConditionUpdate, Type};
 use crate::plan::cause::Cause;
 use crate::plan::pending_reason::{DEACTIVATED, NotReserved, backs_off, in_seconds};
 use crate::plan::plan_and_notes::{Note, Now};
-use crate::plan::unused_quota::once_more;
+use crate::plan::requeue_backoff::once_more;
 use crate::plan::{progress, stall};
 
 /// What a Workload waits for whose user has suspended the job, by this field.

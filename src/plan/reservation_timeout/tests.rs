@@ -3,45 +3,8 @@ use serde_json::json;
 use super::*;
 use crate::plan::fixtures::{mk_group_workload, mk_pod, release};
 
-fn terms(limit: Option<i32>) -> Reservation {
-    Reservation {
-        timeout_seconds: 60,
-        recovery_timeout_seconds: None,
-        backoff: sluice_crds::Backoff {
-            base_seconds: 10,
-            max_seconds: 60,
-            limit_count: limit,
-        },
-    }
-}
-
 fn at(minute: u32) -> Timestamp {
     format!("2026-01-01T00:{minute:02}:00Z").parse().unwrap()
-}
-
-#[test]
-fn the_backoff_doubles_up_to_its_maximum() {
-    let waits = [1, 2, 3, 4, 5, 1000].map(|count| pod_backoff(count, &terms(None)).as_secs());
-    assert_eq!(waits, [10, 20, 40, 60, 60, 60]);
-}
-
-#[test]
-fn a_workload_that_gave_back_too_often_is_deactivated() {
-    let after = |count: Option<i32>, limit| {
-        let status = count.map_or(json!({}), |count| json!({"requeueState": {"count": count}}));
-        let (_, record) = mk_group_workload(&json!([]), &status);
-        backoff(&record, Some(&terms(limit)))
-    };
-    assert_eq!(after(None, Some(0)), Backoff::None);
-    assert_eq!(
-        after(Some(2), None),
-        Backoff::For(SignedDuration::from_secs(20))
-    );
-    assert_eq!(
-        after(Some(2), Some(2)),
-        Backoff::For(SignedDuration::from_secs(20))
-    );
-    assert_eq!(after(Some(3), Some(2)), Backoff::Deactivate);
 }
 
 #[test]

@@ -14,7 +14,8 @@ use crate::controller::Controller;
 use crate::controller::wakes::Wake;
 use crate::plan::cause::Cause;
 use crate::plan::group::REPLACED_WITHIN;
-use crate::plan::unused_quota::{self, BLOCKED_NEWS, Backoff};
+use crate::plan::requeue_backoff::{self, Backoff};
+use crate::plan::reservation_timeout::{self, BLOCKED_NEWS};
 use crate::plan::workload_state::Unused;
 use crate::process::clock::Moment;
 use crate::process::hashing::HashMap;
@@ -122,7 +123,7 @@ impl Controller {
             let admission = record.and_then(|record| record.status.admission.as_ref());
             admission.is_some_and(|admission| {
                 let terms = self.cluster.reservations.get(&admission.cluster_queue);
-                unused_quota::blocked_for_most(terms) <= self.now.since(blocked.since)
+                reservation_timeout::blocked_for_most(terms) <= self.now.since(blocked.since)
             })
         });
         overdue
@@ -155,13 +156,15 @@ impl Controller {
         let admission = record.status.admission.as_ref();
         let terms = admission.and_then(|of| self.cluster.reservations.get(&of.cluster_queue));
         let pods = self.objects.pods_of(subject);
-        let all_have = unused_quota::all_have_nodes(record, pods.iter().map(|(_, pod)| *pod));
+        let all_have =
+            reservation_timeout::all_have_nodes(record, pods.iter().map(|(_, pod)| *pod));
         // What this process has not seen: without nodes it would have been evicted before.
         let must_have_had = || {
             let since = unused_since.zip(terms);
             admitted < self.unused.begun
-                && since
-                    .is_some_and(|(since, terms)| unused_quota::is_later(since, admitted, terms))
+                && since.is_some_and(|(since, terms)| {
+                    reservation_timeout::is_later(since, admitted, terms)
+                })
         };
         let had_nodes = all_have || must_have_had();
         if had_nodes {
@@ -181,7 +184,7 @@ impl Controller {
         }
         let (_, record) = self.objects.workload_of(subject)?;
         let pods = self.objects.pods_of(subject);
-        unused_quota::unused_since(record, pods.iter().map(|(_, pod)| *pod), empty_since)
+        reservation_timeout::unused_since(record, pods.iter().map(|(_, pod)| *pod), empty_since)
     }
 
     /// Whether an admitted job has no pods that should have some.
@@ -241,7 +244,7 @@ impl Controller {
         // Pods that time out together are one failure.
         if backoff.until <= now {
             backoff.count = backoff.count.saturating_add(1);
-            let wait = unused_quota::pod_backoff(backoff.count, &terms);
+            let wait = requeue_backoff::pod_backoff(backoff.count, &terms);
             backoff.until = now.after(wait);
             self.wake_after(wait, Wake::PodsOf(owner));
         }
@@ -291,13 +294,13 @@ impl Controller {
     ) -> Option<Timestamp> {
         let queue = self.cluster_queue_of(key, record);
         let terms = queue.and_then(|queue| self.cluster.reservations.get(queue));
-        unused_quota::requeue_at(record, terms)
+        requeue_backoff::requeue_at(record, terms)
     }
 
     /// How long an evicted Workload will back off.
     pub(in crate::controller) fn backoff(&self, record: &WorkloadRecord) -> Backoff {
         let queue = record.status.admission.as_ref().map(|a| &a.cluster_queue);
         let terms = queue.and_then(|queue| self.cluster.reservations.get(queue));
-        unused_quota::backoff(record, terms)
+        requeue_backoff::backoff(record, terms)
     }
 }

@@ -1,10 +1,11 @@
-//! Quota that is held and can't be used: since when, and how long who gave it back backs off
+//! Quota that is held and can't be used: since when, and for how long a job that can't be released keeps it
 //! (`ClusterQueue.spec.reservation`). That the time is up is decided by the engine (`engine/src/state/evictions.rs`).
+//! How long who gave quota back backs off is in `requeue_backoff.rs`.
 
 use std::time::Duration;
 
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
-use sluice_crds::{RequeueState, Reservation};
+use sluice_crds::Reservation;
 use sluice_engine::Time;
 
 use crate::cache::conditions::Type;
@@ -19,55 +20,6 @@ const BLOCKED_DEFAULT: Duration = Duration::from_mins(1);
 /// A release that has not been refused for so long is not tried any more: refused ones are tried again
 /// after 36 s at most.
 pub const BLOCKED_NEWS: Duration = Duration::from_secs(45);
-
-/// What becomes of a Workload that gives its quota back.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Backoff {
-    /// It waits again at once.
-    None,
-    /// It waits again after this time.
-    For(SignedDuration),
-    /// It has done so too often.
-    Deactivate,
-}
-
-/// How long an evicted Workload will back off.
-pub fn backoff(record: &WorkloadRecord, terms: Option<&Reservation>) -> Backoff {
-    let Some(state) = &record.status.requeue_state else {
-        return Backoff::None;
-    };
-    let terms = terms.map(|terms| terms.backoff.clone()).unwrap_or_default();
-    if terms.limit_count.is_some_and(|limit| limit < state.count) {
-        return Backoff::Deactivate;
-    }
-    Backoff::For(doubled(&terms, state.count))
-}
-
-/// How long the next pod of a controller backs off after `count` of its pods have timed out.
-pub fn pod_backoff(count: i32, terms: &Reservation) -> Duration {
-    Duration::try_from(doubled(&terms.backoff, count)).unwrap_or_default()
-}
-
-/// When a Workload waits in its queue again that backs off by these terms.
-pub fn requeue_at(record: &WorkloadRecord, terms: Option<&Reservation>) -> Option<Timestamp> {
-    let backoff = terms.map(|terms| terms.backoff.clone()).unwrap_or_default();
-    record.requeue_at(doubled(&backoff, i32::MAX))
-}
-
-fn doubled(terms: &sluice_crds::Backoff, count: i32) -> SignedDuration {
-    let times = u32::try_from(count.saturating_sub(1)).unwrap_or(0).min(30);
-    let seconds = i64::from(terms.base_seconds).saturating_mul(1_i64 << times);
-    SignedDuration::from_secs(seconds.min(i64::from(terms.max_seconds)))
-}
-
-/// The count of a Workload that gives its quota back once more.
-pub fn once_more(record: &WorkloadRecord) -> RequeueState {
-    let before = record.status.requeue_state.as_ref();
-    RequeueState {
-        count: before.map_or(1, |state| state.count.saturating_add(1)),
-        requeue_at: None,
-    }
-}
 
 /// How long the release of an admitted job may be refused.
 pub fn blocked_for_most(terms: Option<&Reservation>) -> Duration {
