@@ -3,7 +3,7 @@
 use crate::FoundBy::{Cluster, Unit};
 use crate::{Mutant, mutant};
 
-const LEASE: &str = "src/process/lease/mod.rs";
+const LEASE: &str = "src/process/lease/election.rs";
 
 pub(crate) static MUTANTS: &[Mutant] = &[
     mutant(
@@ -110,7 +110,7 @@ pub(crate) static MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "what a leader with a slow clock recorded is long ago",
-        "src/process/lease/mod.rs",
+        "src/process/lease/election.rs",
         (
             "if ahead.abs() <= CLOCKS_AGREE {",
             "if ahead.abs() <= CLOCKS_AGREE || ahead.is_positive() {",

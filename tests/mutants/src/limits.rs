@@ -81,7 +81,7 @@ pub(crate) static MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "the key of a CA that an earlier version stored stays",
-        "src/process/certificate/mod.rs",
+        "src/process/certificate/keeper.rs",
         (
             "&& !data.contains_key(CA_KEY)",
             "&& (data.is_empty() || CA_KEY != BUNDLE)",
@@ -90,7 +90,7 @@ pub(crate) static MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "a process at a desk changes the cluster's certificate",
-        "src/process/certificate/mod.rs",
+        "src/process/certificate/keeper.rs",
         (
             "if is_current || !self.term.is_valid() {",
             "if is_current {",

@@ -21,19 +21,19 @@ const fn mutant(
 pub(crate) static MUTANTS: &[Mutant] = &[
     mutant(
         "a Lease has expired when it is first seen",
-        "src/process/lease/mod.rs",
+        "src/process/lease/election.rs",
         "since.elapsed() > Duration::from_secs(seconds)",
         "since.elapsed() >= Duration::from_secs(seconds.min(0))",
     ),
     mutant(
         "an acquisition of the Lease has no term of its own",
-        "src/process/lease/mod.rs",
+        "src/process/lease/election.rs",
         "transitions.saturating_add(1)",
         "transitions",
     ),
     mutant(
         "a leader whose Lease is deleted makes it again",
-        "src/process/lease/mod.rs",
+        "src/process/lease/election.rs",
         "if self.held.is_some() {\n                return Ok(Outcome::NotHeld);",
         "if false {\n                return Ok(Outcome::NotHeld);",
     ),

@@ -1,4 +1,4 @@
-//! Who leads, by the Lease, and where that replica is found. Who may lead is decided beside this.
+//! Who leads, by the Lease, and where that replica is found. Who may lead is decided in `election.rs`.
 
 use std::net::SocketAddr;
 
