@@ -6,7 +6,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -108,7 +108,10 @@ pub async fn run(args: Args) -> Result<()> {
     }
     replica.keep_certificate(&args.webhook_san, slot.clone(), &stop);
     replica.follow_kinds();
-    let probes = health::health_router(replica.liveness(), replica.readiness(slot));
+    let liveness = health::liveness(replica.pulse.clone());
+    let freshness = replica.metrics.freshness().clone();
+    let readiness = health::readiness(slot, replica.knows_kinds.clone(), freshness);
+    let probes = health::health_router(liveness, readiness);
     let probes = Server::bind_plain(args.health_bind, probes).await;
     let probes = probes.with_context(|| format!("listen on {}", args.health_bind))?;
     let serving = async {
@@ -331,21 +334,6 @@ impl Replica {
             self.policy.clone(),
             self.knows_kinds.clone(),
         ));
-    }
-
-    /// Whether the controller's loop goes on.
-    fn liveness(&self) -> health::Check {
-        let pulse = self.pulse.clone();
-        Arc::new(move || pulse.is_beating())
-    }
-
-    /// Whether webhooks can be served, and what is known is not old.
-    fn readiness(&self, slot: Arc<CertificateSlot>) -> health::Check {
-        let knows_kinds = self.knows_kinds.clone();
-        let freshness = self.metrics.freshness().clone();
-        Arc::new(move || {
-            slot.is_set() && knows_kinds.load(Ordering::Acquire) && freshness.is_fresh()
-        })
     }
 
     /// Waits for the Lease and controls while it is held.

@@ -1,16 +1,35 @@
-//! Health and metrics, for kubelet and Prometheus: what is answered. Must not know how it is served.
+//! Liveness, readiness and metrics, for kubelet and Prometheus: what is answered, and when a replica is ready. Must not know
+//! how it is served.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::Router;
 use axum::http::header::{ACCEPT, CONTENT_TYPE};
 use axum::http::{HeaderMap, StatusCode};
 use axum::routing::get;
+use sluice_webhooks::CertificateSlot;
 
+use crate::process::freshness::Freshness;
 use crate::process::metrics::{Exposition, Metrics};
+use crate::process::pulse::Pulse;
 
 /// Whether all is well with something.
 pub type Check = Arc<dyn Fn() -> bool + Send + Sync>;
+
+/// Whether the controller's loop goes on.
+pub fn liveness(pulse: Arc<Pulse>) -> Check {
+    Arc::new(move || pulse.is_beating())
+}
+
+/// Whether webhooks can be served, and what is known is not old.
+pub fn readiness(
+    slot: Arc<CertificateSlot>,
+    knows_kinds: Arc<AtomicBool>,
+    freshness: Arc<Freshness>,
+) -> Check {
+    Arc::new(move || slot.is_set() && knows_kinds.load(Ordering::Acquire) && freshness.is_fresh())
+}
 
 /// The paths /healthz, by whether the process goes on, and /readyz, by whether it can do its work.
 pub fn health_router(alive: Check, ready: Check) -> Router {
@@ -54,7 +73,6 @@ mod tests {
     use tower::ServiceExt;
 
     use super::*;
-    use crate::process::pulse::Pulse;
 
     /// Kubelet asks every ten seconds, and restarts the container after three failures: the loop has then not turned
     /// for a minute.
@@ -62,7 +80,7 @@ mod tests {
     async fn a_loop_that_does_not_turn_is_not_alive() {
         let pulse = Arc::new(Pulse::default());
         let beating = pulse.clone();
-        let router = health_router(Arc::new(move || beating.is_beating()), Arc::new(|| true));
+        let router = health_router(liveness(beating), Arc::new(|| true));
         let healthz = async || {
             let request = Request::get("/healthz").body(Body::empty()).unwrap();
             let answer = router.clone().oneshot(request).await.unwrap();
