@@ -1,5 +1,5 @@
 //! The webhook's certificate, from the Secret to the server and into the CA bundles of those who ask it. When one is to
-//! be renewed is told in `webhooks/src/certificates/issue.rs`.
+//! be renewed is told in `webhooks/src/certificates/renewal.rs`.
 //!
 //! Must not know what the webhooks are asked about.
 

@@ -1,6 +1,6 @@
 //! Reads certificates: how long they are valid, and where one ends in a bundle.
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use x509_parser::parse_x509_certificate;
@@ -14,19 +14,6 @@ pub struct Validity {
     pub not_before: Timestamp,
     /// The last second.
     pub not_after: Timestamp,
-}
-
-impl Validity {
-    /// When a third of its life is left.
-    pub fn renew_at(&self) -> Timestamp {
-        let life = self
-            .not_after
-            .as_second()
-            .saturating_sub(self.not_before.as_second());
-        self.not_after
-            .checked_sub(SignedDuration::from_secs(life / 3))
-            .unwrap_or(self.not_before)
-    }
 }
 
 /// The validity of the first certificate in `certificate_pem`.

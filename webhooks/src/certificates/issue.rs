@@ -100,12 +100,6 @@ pub fn service_dns_names(service: &str, namespace: &str) -> Vec<String> {
     ]
 }
 
-/// Whether it is time to replace the first certificate in `certificate_pem`: a third of its life is
-/// left, or it is not valid yet, or it can't be read.
-pub fn needs_renewal(certificate_pem: &str, now: Timestamp) -> bool {
-    !validity(certificate_pem).is_ok_and(|v| v.not_before <= now && now < v.renew_at())
-}
-
 /// The certificate and key to serve with. Fails if the key belongs to another certificate.
 pub fn certified_key(pair: &Pair) -> Result<CertifiedKey, CertificateError> {
     let chain = CertificateDer::pem_slice_iter(pair.certificate_pem.as_bytes())
