@@ -34,5 +34,5 @@ pub use api::client::Clients;
 pub use process::args::{Args, Command, CommandLine, ConfigCommand, LogFormat, LogLevel};
 pub use process::clock;
 pub use process::config::Configuration;
-pub use process::metrics::table as metrics;
+pub use process::metrics::definitions as metrics;
 pub use run::{Identity, Replica, run};

@@ -9,7 +9,7 @@ use crate::cache::ObjectCache;
 use crate::cache::cluster::Cluster;
 use crate::cache::held::HeldOfQueue;
 use crate::process::metrics::Gathered;
-use crate::process::metrics::table::{self, Definition};
+use crate::process::metrics::definitions::{self, Definition};
 
 /// Gathers what gates hold of each ClusterQueue, and of each LocalQueue if these have metrics.
 pub(super) fn gather(
@@ -29,8 +29,13 @@ pub(super) fn gather(
         for (gate, held) in by_gate {
             if of_local_queues {
                 let labels = [&*key.namespace, &*key.name, &gate];
-                gathered.count(&table::LOCAL_GATE_HELD, &labels, held.count);
-                oldest(gathered, &table::LOCAL_GATE_OLDEST, &labels, held.oldest);
+                gathered.count(&definitions::LOCAL_GATE_HELD, &labels, held.count);
+                oldest(
+                    gathered,
+                    &definitions::LOCAL_GATE_OLDEST,
+                    &labels,
+                    held.oldest,
+                );
             }
             if let Some(queue) = cluster.cluster_queue_of(key) {
                 let of_queue = by_cluster_queue.entry((queue, gate)).or_default();
@@ -40,8 +45,13 @@ pub(super) fn gather(
     }
     for ((queue, gate), held) in by_cluster_queue {
         let labels = [queue, &gate];
-        gathered.count(&table::QUEUE_GATE_HELD, &labels, held.count);
-        oldest(gathered, &table::QUEUE_GATE_OLDEST, &labels, held.oldest);
+        gathered.count(&definitions::QUEUE_GATE_HELD, &labels, held.count);
+        oldest(
+            gathered,
+            &definitions::QUEUE_GATE_OLDEST,
+            &labels,
+            held.oldest,
+        );
     }
 }
 

@@ -13,7 +13,7 @@ use crate::cache::cluster::Kept;
 use crate::cache::conditions::{self, Type};
 use crate::controller::Controller;
 use crate::process::metrics::Gathered;
-use crate::process::metrics::table::{self, Definition};
+use crate::process::metrics::definitions::{self, Definition};
 
 /// Pending workloads are told apart every so many seconds.
 const TOLD_APART_EVERY: u64 = 10;
@@ -58,7 +58,7 @@ impl Controller {
         }
         for ((queue, reason), count) in &self.levels.by_reason {
             if self.cluster.queues.contains_key(queue) {
-                gathered.count(&table::PENDING_BY_REASON, &[queue, reason], *count);
+                gathered.count(&definitions::PENDING_BY_REASON, &[queue, reason], *count);
             }
         }
         for cohort in cohorts {
@@ -111,33 +111,37 @@ impl Controller {
         let known = self.levels.inadmissible.get(name).copied();
         let inadmissible = known.unwrap_or_default().min(status.pending);
         let active = status.pending.saturating_sub(inadmissible);
-        gathered.count(&table::PENDING_WORKLOADS, &[name, "active"], active);
+        gathered.count(&definitions::PENDING_WORKLOADS, &[name, "active"], active);
         gathered.count(
-            &table::PENDING_WORKLOADS,
+            &definitions::PENDING_WORKLOADS,
             &[name, "inadmissible"],
             inadmissible,
         );
-        gathered.count(&table::RESERVING_WORKLOADS, &[name], status.reserving);
-        gathered.count(&table::ADMITTED_ACTIVE_WORKLOADS, &[name], status.admitted);
+        gathered.count(&definitions::RESERVING_WORKLOADS, &[name], status.reserving);
+        gathered.count(
+            &definitions::ADMITTED_ACTIVE_WORKLOADS,
+            &[name],
+            status.admitted,
+        );
         for (resource, amount) in &status.pending_requests {
             let labels = [name, resource.as_str()];
-            gathered.set(&table::PENDING_REQUESTS, &labels, units(*amount));
+            gathered.set(&definitions::PENDING_REQUESTS, &labels, units(*amount));
         }
         let broken = self.cluster.queues.get(name);
         let is_broken = broken.is_some_and(Kept::is_broken);
         let is_active = status.active.is_ok() && !is_broken;
         for (word, is) in [("active", is_active), ("pending", !is_active)] {
             let labels = [name, word];
-            gathered.count(&table::CLUSTER_QUEUE_STATUS, &labels, usize::from(is));
+            gathered.count(&definitions::CLUSTER_QUEUE_STATUS, &labels, usize::from(is));
         }
         let cohort = quota.cohort.as_ref().map_or("", CohortName::as_str);
         for (flavor, resources) in &quota.quota {
             for (resource, quota) in resources {
                 let labels = [cohort, name, flavor.as_str(), resource.as_str()];
-                gathered.set(&table::NOMINAL_QUOTA, &labels, units(quota.nominal));
+                gathered.set(&definitions::NOMINAL_QUOTA, &labels, units(quota.nominal));
                 for (definition, limit) in [
-                    (&table::BORROWING_LIMIT, quota.borrowing_limit),
-                    (&table::LENDING_LIMIT, quota.lending_limit),
+                    (&definitions::BORROWING_LIMIT, quota.borrowing_limit),
+                    (&definitions::LENDING_LIMIT, quota.lending_limit),
                 ] {
                     if let Some(limit) = limit {
                         gathered.set(definition, &labels, units(limit));
@@ -148,13 +152,17 @@ impl Controller {
         for (flavor, resources) in &status.usage {
             for (resource, usage) in resources {
                 let labels = [cohort, name, flavor.as_str(), resource.as_str()];
-                gathered.set(&table::QUEUE_USAGE, &labels, units(usage.total));
-                gathered.set(&table::QUEUE_RESERVED, &labels, units(usage.reserved()));
-                gathered.set(&table::QUEUE_BORROWED, &labels, units(usage.borrowed));
+                gathered.set(&definitions::QUEUE_USAGE, &labels, units(usage.total));
+                gathered.set(
+                    &definitions::QUEUE_RESERVED,
+                    &labels,
+                    units(usage.reserved()),
+                );
+                gathered.set(&definitions::QUEUE_BORROWED, &labels, units(usage.borrowed));
             }
         }
         if let Some(share) = status.share {
-            gathered.set(&table::QUEUE_SHARE, &[cohort, name], ratio(share));
+            gathered.set(&definitions::QUEUE_SHARE, &[cohort, name], ratio(share));
         }
     }
 
@@ -164,19 +172,23 @@ impl Controller {
                 continue;
             };
             let labels = [&*key.namespace, &*key.name];
-            gathered.count(&table::LOCAL_PENDING, &labels, status.pending);
-            gathered.count(&table::LOCAL_RESERVING, &labels, status.reserving);
-            gathered.count(&table::LOCAL_ADMITTED, &labels, status.admitted);
+            gathered.count(&definitions::LOCAL_PENDING, &labels, status.pending);
+            gathered.count(&definitions::LOCAL_RESERVING, &labels, status.reserving);
+            gathered.count(&definitions::LOCAL_ADMITTED, &labels, status.admitted);
             let is_active = status.active.is_ok() && !kept.is_broken();
             for (word, is) in [("True", is_active), ("False", !is_active)] {
                 let labels = [&*key.namespace, &*key.name, word];
-                gathered.count(&table::LOCAL_STATUS, &labels, usize::from(is));
+                gathered.count(&definitions::LOCAL_STATUS, &labels, usize::from(is));
             }
             for (flavor, resources) in &status.usage {
                 for (resource, usage) in resources {
                     let labels = [labels[0], labels[1], flavor.as_str(), resource.as_str()];
-                    gathered.set(&table::LOCAL_USAGE, &labels, units(usage.total));
-                    gathered.set(&table::LOCAL_RESERVED, &labels, units(usage.reserved()));
+                    gathered.set(&definitions::LOCAL_USAGE, &labels, units(usage.total));
+                    gathered.set(
+                        &definitions::LOCAL_RESERVED,
+                        &labels,
+                        units(usage.reserved()),
+                    );
                 }
             }
         }
@@ -196,10 +208,10 @@ fn gather_cohort(gathered: &mut Gathered, engine: &Engine, cohort: &CohortName) 
             }
         }
     };
-    gather(&table::COHORT_QUOTA, &status.quota);
-    gather(&table::COHORT_USAGE, &status.usage);
+    gather(&definitions::COHORT_QUOTA, &status.quota);
+    gather(&definitions::COHORT_USAGE, &status.usage);
     if let Some(share) = status.share {
-        gathered.set(&table::COHORT_SHARE, &[cohort.as_str()], ratio(share));
+        gathered.set(&definitions::COHORT_SHARE, &[cohort.as_str()], ratio(share));
     }
 }
 

@@ -5,9 +5,9 @@ use std::time::Duration;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::histogram::Histogram;
 
+use super::definitions;
 use super::registrar::Registrar;
 use super::series::{Level, Series};
-use super::table;
 
 /// The series of this file.
 #[derive(Debug)]
@@ -35,13 +35,13 @@ pub struct GateLevels {
 impl GateSeries {
     pub(super) fn new(registrar: &mut Registrar) -> Self {
         Self {
-            gated: registrar.add(&table::GATED_JOBS),
-            held: registrar.add(&table::GATE_HELD),
-            oldest: registrar.add(&table::GATE_OLDEST),
-            backlogged: registrar.add(&table::GATE_BACKLOGGED),
-            lifted: registrar.add(&table::GATE_LIFTED),
-            expired: registrar.add(&table::GATE_EXPIRED),
-            wait: registrar.add(&table::GATE_WAIT),
+            gated: registrar.add(&definitions::GATED_JOBS),
+            held: registrar.add(&definitions::GATE_HELD),
+            oldest: registrar.add(&definitions::GATE_OLDEST),
+            backlogged: registrar.add(&definitions::GATE_BACKLOGGED),
+            lifted: registrar.add(&definitions::GATE_LIFTED),
+            expired: registrar.add(&definitions::GATE_EXPIRED),
+            wait: registrar.add(&definitions::GATE_WAIT),
         }
     }
 }

@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
+use super::definitions::{self, Definition};
 use super::registrar::Registrar;
 use super::series::{Level, Series, Values};
-use super::table::{self, Definition};
 use crate::process::invariants::violated;
 
 /// Levels that were gathered, by the name of their metric.
@@ -19,7 +19,7 @@ pub struct Gathered {
 pub struct GatheredSeries(Vec<Series<Level>>);
 
 impl Gathered {
-    /// Notes the level of a series of one of [`table::GATHERED`].
+    /// Notes the level of a series of one of [`definitions::GATHERED`].
     pub fn set(&mut self, definition: &'static Definition, labels: &[&str], level: f64) {
         let labels = labels.iter().map(|label| (*label).to_owned());
         let levels = self.levels.entry(definition.name).or_default();
@@ -35,7 +35,7 @@ impl Gathered {
 
 impl GatheredSeries {
     pub(super) fn new(registrar: &mut Registrar) -> Self {
-        let all = table::GATHERED.iter();
+        let all = definitions::GATHERED.iter();
         Self(all.map(|definition| registrar.add(definition)).collect())
     }
 }

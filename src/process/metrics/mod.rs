@@ -2,25 +2,25 @@
 //!
 //! | file | what it holds |
 //! |---|---|
-//! | `table` | every metric by name, labels and meaning: the only place where one is named |
+//! | `definitions` | every metric by name, labels and meaning: the only place where one is named |
 //! | `series`, `registrar` | the series of a metric, by the values of its labels; how they are registered |
-//! | `workloads`, `gates`, `traffic`, `this_process` | what is counted where it happens |
+//! | `workload_counters`, `gates`, `traffic`, `this_process` | what is counted where it happens |
 //! | `gathered` | the levels of queues and cohorts, gathered once a second |
 //! | `exposition` | the two formats |
 //!
 //! Must not know how queues are kept.
 
+pub mod definitions;
 mod exposition;
 mod gates;
 mod gathered;
 mod registrar;
 mod series;
-pub mod table;
 #[cfg(test)]
 mod tests;
 mod this_process;
 mod traffic;
-mod workloads;
+mod workload_counters;
 
 use std::fmt;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ use self::registrar::Registrar;
 use self::series::Forget;
 use self::this_process::ProcessSeries;
 use self::traffic::TrafficSeries;
-use self::workloads::WorkloadSeries;
+use self::workload_counters::WorkloadSeries;
 use crate::process::freshness::Freshness;
 use crate::process::pulse::Pulse;
 
@@ -67,7 +67,7 @@ impl Metrics {
     }
 
     fn with(registrar: &mut Registrar) -> Self {
-        let dropped = &table::SERIES_DROPPED;
+        let dropped = &definitions::SERIES_DROPPED;
         let counter = registrar.dropped.clone();
         registrar
             .registry

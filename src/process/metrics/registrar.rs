@@ -3,8 +3,8 @@
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::registry::Registry;
 
+use super::definitions::Definition;
 use super::series::{Forget, Measure, Series};
-use super::table::Definition;
 
 /// Registers metrics as they are defined.
 pub(super) struct Registrar {

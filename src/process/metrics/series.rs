@@ -11,7 +11,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::{MetricType, TypedMetric};
 
-use super::table::{Definition, Kind};
+use super::definitions::{Definition, Kind};
 
 /// Most series of one metric. What is one too many is not measured, and counted as such.
 pub(super) const SERIES_MAX: usize = 20_000;

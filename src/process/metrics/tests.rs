@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::table::{Definition, GATHERED, Kind, Server, TABLE};
+use super::definitions::{Definition, GATHERED, Kind, Server, TABLE};
 use super::*;
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/metrics.md");
@@ -96,9 +96,9 @@ fn the_series_of_a_queue_that_is_gone_are_gone() {
         metrics.workloads.evicted(queue, "Preempted");
     }
     let mut gathered = Gathered::default();
-    gathered.count(&table::RESERVING_WORKLOADS, &["team-a"], 2);
+    gathered.count(&definitions::RESERVING_WORKLOADS, &["team-a"], 2);
     gathered.set(
-        &table::NOMINAL_QUOTA,
+        &definitions::NOMINAL_QUOTA,
         &["", "team-a", "default", "cpu"],
         1.5,
     );
@@ -123,7 +123,7 @@ fn what_was_gathered_replaces_what_was_gathered_before() {
     let metrics = Metrics::new();
     for queue in ["team-a", "team-b"] {
         let mut gathered = Gathered::default();
-        gathered.count(&table::RESERVING_WORKLOADS, &[queue], 1);
+        gathered.count(&definitions::RESERVING_WORKLOADS, &[queue], 1);
         metrics.gathered.publish(gathered);
     }
     assert_eq!(

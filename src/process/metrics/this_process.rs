@@ -8,9 +8,9 @@ use k8s_openapi::jiff::Timestamp;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::histogram::Histogram;
 
+use super::definitions;
 use super::registrar::Registrar;
 use super::series::{Level, Series};
-use super::table;
 use crate::process::clock;
 use crate::process::invariants;
 use crate::process::pulse::Pulse;
@@ -39,27 +39,27 @@ pub struct ProcessSeries {
 
 impl ProcessSeries {
     pub(super) fn new(registrar: &mut Registrar) -> Self {
-        let build: Series<Level> = registrar.add(&table::BUILD_INFO);
+        let build: Series<Level> = registrar.add(&definitions::BUILD_INFO);
         build.at(&[env!("CARGO_PKG_VERSION")], |level| level.set(1.0));
-        let configuration_valid = registrar.add(&table::CONFIG_VALID);
+        let configuration_valid = registrar.add(&definitions::CONFIG_VALID);
         set(&configuration_valid, 1.0);
-        let configuration_restart = registrar.add(&table::CONFIG_RESTART);
+        let configuration_restart = registrar.add(&definitions::CONFIG_RESTART);
         set(&configuration_restart, 0.0);
         Self {
-            leader: registrar.add(&table::LEADER),
-            heartbeat: registrar.add(&table::LOOP_HEARTBEAT),
-            decision_seconds: registrar.add(&table::DECISION_SECONDS),
-            violations: registrar.add(&table::INVARIANT_VIOLATIONS),
-            unreadable: registrar.add(&table::UNREADABLE_OBJECTS),
-            certificate: registrar.add(&table::CERTIFICATE_EXPIRATION),
+            leader: registrar.add(&definitions::LEADER),
+            heartbeat: registrar.add(&definitions::LOOP_HEARTBEAT),
+            decision_seconds: registrar.add(&definitions::DECISION_SECONDS),
+            violations: registrar.add(&definitions::INVARIANT_VIOLATIONS),
+            unreadable: registrar.add(&definitions::UNREADABLE_OBJECTS),
+            certificate: registrar.add(&definitions::CERTIFICATE_EXPIRATION),
             configuration_valid,
             configuration_restart,
-            cpu: registrar.add(&table::PROCESS_CPU),
-            resident: registrar.add(&table::PROCESS_RESIDENT),
-            virtual_memory: registrar.add(&table::PROCESS_VIRTUAL),
-            open_fds: registrar.add(&table::PROCESS_OPEN_FDS),
-            max_fds: registrar.add(&table::PROCESS_MAX_FDS),
-            start: registrar.add(&table::PROCESS_START),
+            cpu: registrar.add(&definitions::PROCESS_CPU),
+            resident: registrar.add(&definitions::PROCESS_RESIDENT),
+            virtual_memory: registrar.add(&definitions::PROCESS_VIRTUAL),
+            open_fds: registrar.add(&definitions::PROCESS_OPEN_FDS),
+            max_fds: registrar.add(&definitions::PROCESS_MAX_FDS),
+            start: registrar.add(&definitions::PROCESS_START),
         }
     }
 

@@ -8,9 +8,9 @@ use prometheus_client::metrics::histogram::Histogram;
 use sluice_gates::Enforced;
 use sluice_webhooks::Answered;
 
+use super::definitions;
 use super::registrar::Registrar;
 use super::series::{Forget, Level, Series};
-use super::table;
 use crate::process::freshness::Freshness;
 
 /// The series of this file.
@@ -29,14 +29,14 @@ pub struct TrafficSeries {
 impl TrafficSeries {
     pub(super) fn new(registrar: &mut Registrar) -> Self {
         Self {
-            writes: registrar.add(&table::API_WRITES),
-            write_seconds: registrar.add(&table::API_WRITE_SECONDS),
-            watch_errors: registrar.add(&table::WATCH_ERRORS),
-            watch_silence: registrar.add(&table::WATCH_SILENCE),
-            events_dropped: registrar.add(&table::EVENTS_DROPPED),
-            webhook_requests: registrar.add(&table::WEBHOOK_REQUESTS),
-            webhook_seconds: registrar.add(&table::WEBHOOK_SECONDS),
-            unlabelled: registrar.add(&table::UNLABELLED_OBJECTS),
+            writes: registrar.add(&definitions::API_WRITES),
+            write_seconds: registrar.add(&definitions::API_WRITE_SECONDS),
+            watch_errors: registrar.add(&definitions::WATCH_ERRORS),
+            watch_silence: registrar.add(&definitions::WATCH_SILENCE),
+            events_dropped: registrar.add(&definitions::EVENTS_DROPPED),
+            webhook_requests: registrar.add(&definitions::WEBHOOK_REQUESTS),
+            webhook_seconds: registrar.add(&definitions::WEBHOOK_SECONDS),
+            unlabelled: registrar.add(&definitions::UNLABELLED_OBJECTS),
         }
     }
 

@@ -5,9 +5,9 @@ use std::time::Duration;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::histogram::Histogram;
 
+use super::definitions;
 use super::registrar::Registrar;
 use super::series::{Level, Series};
-use super::table;
 
 /// The series of this file.
 #[derive(Debug)]
@@ -29,18 +29,18 @@ pub struct WorkloadSeries {
 impl WorkloadSeries {
     pub(super) fn new(registrar: &mut Registrar) -> Self {
         Self {
-            admitted: registrar.add(&table::ADMITTED_WORKLOADS),
-            admission_wait: registrar.add(&table::ADMISSION_WAIT),
-            ready_wait: registrar.add(&table::READY_WAIT),
-            admitted_until_ready: registrar.add(&table::ADMITTED_UNTIL_READY),
-            finished: registrar.add(&table::FINISHED_WORKLOADS),
-            finish_wait: registrar.add(&table::FINISH_WAIT),
-            evicted: registrar.add(&table::EVICTED_WORKLOADS),
-            preempted: registrar.add(&table::PREEMPTED_WORKLOADS),
-            deactivated: registrar.add(&table::DEACTIVATED_WORKLOADS),
-            released: registrar.add(&table::RELEASED_JOBS),
-            release_seconds: registrar.add(&table::RELEASE_SECONDS),
-            stalled: registrar.add(&table::STALLED_WORKLOADS),
+            admitted: registrar.add(&definitions::ADMITTED_WORKLOADS),
+            admission_wait: registrar.add(&definitions::ADMISSION_WAIT),
+            ready_wait: registrar.add(&definitions::READY_WAIT),
+            admitted_until_ready: registrar.add(&definitions::ADMITTED_UNTIL_READY),
+            finished: registrar.add(&definitions::FINISHED_WORKLOADS),
+            finish_wait: registrar.add(&definitions::FINISH_WAIT),
+            evicted: registrar.add(&definitions::EVICTED_WORKLOADS),
+            preempted: registrar.add(&definitions::PREEMPTED_WORKLOADS),
+            deactivated: registrar.add(&definitions::DEACTIVATED_WORKLOADS),
+            released: registrar.add(&definitions::RELEASED_JOBS),
+            release_seconds: registrar.add(&definitions::RELEASE_SECONDS),
+            stalled: registrar.add(&definitions::STALLED_WORKLOADS),
         }
     }
 }
