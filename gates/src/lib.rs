@@ -15,9 +15,9 @@
 
 mod after;
 mod applies_to;
+mod compiled_gate;
 mod cron;
 mod enforcement;
-mod gate;
 mod schedule;
 
 pub use after::compiled::CompiledAfter;
@@ -26,8 +26,8 @@ pub use after::rule::{DependencyRule, GroupKind, Outcome};
 pub use after::waiting::Waiting;
 pub use applies_to::compiled::CompiledAppliesTo;
 pub use applies_to::subject::{Applies, Candidate, Totals};
+pub use compiled_gate::CompiledGate;
 pub use enforcement::exception::Exception;
 pub use enforcement::managed::{Enforced, ManagedNamespaces, ManagedNamespacesSpec};
 pub use enforcement::unlabelled::Unlabelled;
-pub use gate::CompiledGate;
 pub use schedule::opening::{Closed, Opening, Why};
