@@ -3,7 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::annotations::{ADMISSION_GATED_BY, GATES_MAX, Gate, field_of, named};
+use super::annotations::{ADMISSION_GATED_BY, GATES_MAX, field_of, named};
+use super::gate_name::Gate;
 use crate::field::problem::Problem;
 
 /// The gates of `more` that the annotations do not name.

@@ -2,22 +2,19 @@
 //!
 //! A Job-like object may carry gates at creation; while one is left it is neither queued nor
 //! running. Afterwards gates can only go. These functions judge annotations and nothing else: they
-//! know neither the kind of the object nor who edits it.
+//! know neither the kind of the object nor who edits it. What is the name of a gate is in `gate_name.rs`.
 //!
 //! Two rules hold throughout:
 //! * **Fail closed.** A value that breaks the rules and is stored all the same holds the object.
 //! * **Ratchet.** An edit is judged by what it brings in. What was stored before, good or bad,
 //!   blocks no other edit and may always be removed.
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 
 use serde_json::Value;
-use sluice_crds::QUEUE_REQUIRED_GATE;
 
+use super::gate_name::{GATE_BYTES_MAX, Gate, NAMES_NO_GATE};
 use crate::field::metadata::annotation;
-use crate::field::names;
 use crate::field::problem::Problem;
 
 #[cfg(test)]
@@ -30,8 +27,6 @@ pub const ADMISSION_GATED_BY: &str = "kueue.x-k8s.io/admission-gated-by";
 /// Both gate annotations. Their union holds an object.
 pub const GATE_ANNOTATIONS: [&str; 2] = [SCHEDULING_GATED_BY, ADMISSION_GATED_BY];
 
-/// Longest gate name in bytes, that of `Job.spec.managedBy`.
-pub const GATE_BYTES_MAX: usize = 63;
 /// Most gates in one list.
 pub const GATES_MAX: usize = 16;
 /// Longest annotation value in bytes: a full list of 16 × 63 bytes with 15 commas is 1023.
@@ -39,71 +34,11 @@ pub const VALUE_BYTES_MAX: usize = 1024;
 
 const _: () = assert!(GATES_MAX * GATE_BYTES_MAX + (GATES_MAX - 1) <= VALUE_BYTES_MAX);
 
-/// What every queue gate is called behind its prefix, Volcano's too.
-const QUEUE_GATE_NAME: &str = "queue-allocation-gate";
-
 /// The rule that every refused addition breaks.
 const CREATE_ONLY: &str = "may only be set at creation and removed later";
-/// What an empty name gets to hear.
-const NAMES_NO_GATE: &str = "must name a gate, a domain-prefixed path (such as \"acme.io/foo\"); leave the annotation out \
-     to have no gate";
 /// What a list gets to hear where one name belongs.
 const ONE_GATE_ONLY: &str =
     "must be exactly one gate; kueue.x-k8s.io/admission-gated-by takes a comma-separated list";
-
-/// The name of one gate: `<RFC 1123 subdomain>/<RFC 3986 path>`, at most 63 bytes.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Gate(String);
-
-impl Gate {
-    /// Checks `name` as Kubernetes checks `Job.spec.managedBy`; `field` is where it stands.
-    pub fn parse(name: &str, field: &str) -> Result<Self, Vec<Problem>> {
-        if name.is_empty() {
-            return Err(vec![Problem::invalid(field, name, NAMES_NO_GATE)]);
-        }
-        let mut problems = names::domain_prefixed_path(name, field);
-        if GATE_BYTES_MAX < name.len() {
-            problems.push(Problem::too_long(field, GATE_BYTES_MAX));
-        }
-        if problems.is_empty() {
-            Ok(Self(name.to_owned()))
-        } else {
-            Err(problems)
-        }
-    }
-
-    /// The name as the user wrote it.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-
-    /// The gate of an object that names no queue, in a namespace that requires one.
-    pub fn queue_required() -> Self {
-        Self(QUEUE_REQUIRED_GATE.to_owned())
-    }
-
-    /// Whether it is that gate.
-    pub fn is_queue_required(&self) -> bool {
-        self.0 == QUEUE_REQUIRED_GATE
-    }
-
-    /// The name of the scheduling gate that stands for this gate on a pod: its own name where that is
-    /// a valid one, else one made from a hash of it. So is a gate that is called like a queue gate.
-    pub fn scheduling_gate(&self) -> Cow<'_, str> {
-        let name = self.0.split_once('/').map_or("", |(_, name)| name);
-        if names::is_qualified_name_part(name) && name != QUEUE_GATE_NAME {
-            Cow::Borrowed(&self.0)
-        } else {
-            Cow::Owned(format!("sluice.dev/gate-{:016x}", stable_hash(&self.0)))
-        }
-    }
-}
-
-impl fmt::Display for Gate {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
 
 /// What the gate annotations of an object say, both taken together.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -196,13 +131,6 @@ pub fn check_update(
             Some(stored) => check_edit(key, stored, value),
         })
         .collect()
-}
-
-/// 64 bits of FNV-1a: the same in every version, as pods keep names made from it.
-pub(crate) fn stable_hash(text: &str) -> u64 {
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    })
 }
 
 /// The field path of the annotation `key`.

@@ -10,7 +10,8 @@ use json_patch::{AddOperation, RemoveOperation};
 use serde_json::{Value, json};
 use sluice_crds::HELD_BY_LABEL_PREFIX;
 
-use super::annotations::{Gate, gate_annotations, named};
+use super::annotations::{gate_annotations, named};
+use super::gate_name::Gate;
 use crate::field::metadata::{controller, group_and_kind};
 
 /// The value of each such label.

@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use super::annotations::{ADMISSION_GATED_BY, Gate, present};
+use super::annotations::{ADMISSION_GATED_BY, present};
+use super::gate_name::Gate;
 
 /// The gate annotations that change when `gate` is lifted, with their values afterwards: None is removed. Empty if
 /// the gate is not there.

@@ -4,6 +4,7 @@
 
 mod add;
 mod annotations;
+mod gate_name;
 pub mod labels;
 mod lift;
 mod object;
@@ -12,6 +13,8 @@ pub(crate) mod scheduling;
 
 pub use add::{missing, with};
 pub use annotations::*;
+pub(crate) use gate_name::stable_hash;
+pub use gate_name::{GATE_BYTES_MAX, Gate};
 pub use lift::without;
 pub use record::{GateRecord, Lifted, OF_GATES};
 pub use scheduling::{QueueGates, gates_removed, propagated};

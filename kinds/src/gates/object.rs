@@ -1,7 +1,7 @@
 //! Which Gate object belongs to which gate: their names. What a Gate says lies in `sluice_crds`; who follows it, in
 //! the webhooks and the controller.
 
-use super::annotations::Gate;
+use super::gate_name::Gate;
 use crate::field::names;
 
 impl Gate {

@@ -7,7 +7,8 @@ use k8s_openapi::jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use sluice_crds::{DEACTIVATED_BY_ANNOTATION, EXPIRED_GATES_ANNOTATION, LIFTED_GATES_ANNOTATION};
 
-use super::annotations::{GATES_MAX, Gate};
+use super::annotations::GATES_MAX;
+use super::gate_name::Gate;
 
 /// The annotations that keep it.
 pub const OF_GATES: [&str; 3] = [

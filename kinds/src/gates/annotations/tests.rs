@@ -311,20 +311,6 @@ proptest! {
 }
 
 #[rstest]
-#[case::valid("acme.io/foo", "acme.io/foo")]
-#[case::dots_and_dashes("acme.io/a-b_c.d", "acme.io/a-b_c.d")]
-#[case::capitals("acme.io/Foo", "acme.io/Foo")]
-#[case::deeper_path("acme.io/foo/bar", "sluice.dev/gate-bb8b9c9bfb2e3326")]
-#[case::tilde("acme.io/~", "sluice.dev/gate-2da8cade6fed587e")]
-#[case::dash_at_the_end("acme.io/a-", "sluice.dev/gate-834e6af8306cd466")]
-#[case::called_like_the_queue_gate(sluice_crds::QUEUE_GATE, "sluice.dev/gate-449c527bb45934d6")]
-fn stands_on_a_pod_as(#[case] gate: &str, #[case] expected: &str) {
-    // The names are stored on pods: they may never change.
-    let gate = Gate::parse(gate, "x").unwrap();
-    assert_eq!(gate.scheduling_gate(), expected);
-}
-
-#[rstest]
 #[case::valid(&[(SINGLE, "c.io/z"), (LIST, "a.io/y")], &["a.io/y", "c.io/z"])]
 #[case::beside_a_bad_one(&[(LIST, "acme.io/budget, BAD")], &["acme.io/budget"])]
 #[case::a_list_where_one_belongs(&[(SINGLE, " a.io/x ,b.io/y")], &["a.io/x", "b.io/y"])]
@@ -344,18 +330,4 @@ fn a_value_that_is_too_long_names_gates_too() {
         GateState::Invalid(_)
     ));
     assert_eq!(named(&mk(&[(LIST, &value)])).len(), 1);
-}
-
-proptest! {
-    #[test]
-    fn stands_on_a_pod_under_a_valid_name(name in "[a-z.-]{1,8}/[A-Za-z0-9/\\-._~%!$&'()*+,;=:]{1,60}") {
-        let Ok(gate) = Gate::parse(&name, "x") else {
-            return Ok(());
-        };
-        let stands = gate.scheduling_gate().into_owned();
-        let (prefix, rest) = stands.split_once('/').unwrap();
-        prop_assert!(names::subdomain(prefix, "x").is_empty(), "{}", stands);
-        prop_assert!(names::is_qualified_name_part(rest), "{}", stands);
-        prop_assert!(stands == name || stands.starts_with("sluice.dev/gate-"));
-    }
 }
