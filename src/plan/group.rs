@@ -38,6 +38,8 @@ pub struct Situation<'a> {
     pub pods: &'a [(&'a PodKey, &'a PodRecord)],
     /// Its Workload, if there is one.
     pub workload: Option<(&'a WorkloadKey, &'a WorkloadRecord)>,
+    /// Whether its namespace is being deleted.
+    pub namespace_is_terminating: bool,
     /// Whether a Workload of this group that somebody has deleted still has usage.
     pub still_in_use: bool,
     /// How many of its pods may run: released, and not gone.
@@ -62,6 +64,10 @@ pub fn plan(situation: &Situation<'_>) -> Plan {
         now,
         ..
     } = situation;
+    // Nothing can be created there any more.
+    if situation.namespace_is_terminating && workload.is_none() {
+        return Plan::default();
+    }
     let Some((_, first)) = pods.first() else {
         return gone(situation);
     };

@@ -27,6 +27,10 @@ use pending::pending;
 
 /// What to do about a job.
 pub fn plan(situation: &Situation<'_>) -> Plan {
+    // Nothing can be created there any more.
+    if situation.namespace_is_terminating && situation.workload.is_none() {
+        return Plan::default();
+    }
     if situation.job.deleting {
         return deleting(situation);
     }

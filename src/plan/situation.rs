@@ -26,6 +26,8 @@ pub struct Situation<'a> {
     pub child: Option<Child<'a>>,
     /// Its Workload, if there is one.
     pub workload: Option<(&'a WorkloadKey, &'a WorkloadRecord)>,
+    /// Whether its namespace is being deleted.
+    pub namespace_is_terminating: bool,
     /// Whether a Workload of this job that somebody has deleted still has usage.
     pub still_in_use: bool,
     /// How many of its pods may run: released, and not gone.

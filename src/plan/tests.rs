@@ -166,6 +166,7 @@ fn planned_record(
         job,
         kind,
         workload: workload.as_ref().map(|(key, record)| (key, record)),
+        namespace_is_terminating: false,
         still_in_use: false,
         may_have_unseen_pods: false,
         live_pods,

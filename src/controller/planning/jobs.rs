@@ -32,10 +32,7 @@ impl Controller {
             return;
         }
         let workload = self.objects.workload_of(subject);
-        if workload.is_none()
-            && (self.cluster.is_terminating(&key.namespace)
-                || self.lineage(&key, job) == Lineage::Child)
-        {
+        if workload.is_none() && self.lineage(&key, job) == Lineage::Child {
             return;
         }
         let still_in_use = workload.is_none() && self.engine.admission(&subject.id()).is_some();
@@ -58,6 +55,7 @@ impl Controller {
                 .as_ref()
                 .map(|(key, job, kind)| Child { key, job, kind }),
             workload,
+            namespace_is_terminating: self.cluster.is_terminating(&key.namespace),
             still_in_use,
             live_pods: self.live_pods(subject),
             may_have_unseen_pods: unseen_for.is_some(),

@@ -164,9 +164,6 @@ impl Controller {
         let pods = self.objects.pods_by_age(&subject);
         let id = subject.id();
         let workload = self.objects.workload_of(&subject);
-        if workload.is_none() && self.cluster.is_terminating(&key.namespace) {
-            return;
-        }
         if workload.is_none_or(|(_, record)| record.status.admission.is_none()) {
             self.gone_members.forget(&subject);
         }
@@ -174,6 +171,7 @@ impl Controller {
             key,
             pods: &pods,
             workload,
+            namespace_is_terminating: self.cluster.is_terminating(&key.namespace),
             still_in_use: workload.is_none() && self.engine.admission(&id).is_some(),
             live_pods: self.live_pods(&subject),
             succeeded_and_gone: &self.gone_members.of(&subject),

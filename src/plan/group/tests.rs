@@ -63,6 +63,7 @@ fn planned_with_gone(pods: &[Pod], workload: Option<Value>, gone: u32) -> String
         },
         pods: &pods,
         workload: workload.as_ref().map(|(key, record)| (key, record)),
+        namespace_is_terminating: false,
         still_in_use: false,
         live_pods: pods.iter().filter(|(_, pod)| pod.is_released()).count(),
         succeeded_and_gone: &gone.into_iter().collect(),

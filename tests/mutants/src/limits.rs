@@ -24,11 +24,8 @@ pub(crate) static MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "Workloads are created in a namespace that is being deleted",
-        "src/controller/planning/jobs.rs",
-        (
-            "(self.cluster.is_terminating(&key.namespace)\n                ||",
-            "(self.cluster.is_terminating(\"\")\n                ||",
-        ),
+        "src/plan/job.rs",
+        ("if situation.namespace_is_terminating && ", "if false && "),
         Cluster("no_workload_is_created_again"),
     ),
     mutant(
