@@ -1,10 +1,14 @@
-//! The priority of what is queued, and what is so of a Workload whose class is gone. Which class a job or pod names is
-//! found out elsewhere (`controller/planning/priorities.rs`).
+//! The priority of a job, a pod or a group: which class it names, whether its ClusterQueue allows that, what the class
+//! says, and what is so of a Workload whose class is gone. What becomes of a job that has no priority is not decided here.
 
-use sluice_crds::{PRIORITY_CLASS_LABEL, PriorityClassRef};
-use sluice_kinds::priority_classes::{ClassKind, DisallowedClass};
+use std::collections::BTreeMap;
 
-use crate::cache::WorkloadRecord;
+use sluice_crds::{PRIORITY_CLASS_LABEL, PriorityClassRef, QueuePriorityClasses};
+use sluice_kinds::priority_classes::{
+    ClassKind, DisallowedClass, NoPriorityClass, PriorityClasses,
+};
+
+use crate::cache::{JobRecord, PodRecord, WorkloadRecord};
 use crate::plan::plan_and_notes::Note;
 
 /// A priority and where it comes from.
@@ -78,6 +82,133 @@ impl NoPriority {
             Self::MissingDefault { name, .. } => Some((ClassKind::Workloads, name)),
             Self::NotAllowed(_) => None,
         }
+    }
+}
+
+/// The classes that there are, and what a ClusterQueue says of those of its jobs.
+#[derive(Debug, Clone, Copy)]
+pub struct Classes<'a> {
+    /// The values of the WorkloadPriorityClasses.
+    pub of_workloads: &'a BTreeMap<String, i32>,
+    /// The PriorityClasses.
+    pub of_pods: &'a PriorityClasses,
+    /// What the ClusterQueue says, with its name; if anything.
+    pub allowed: Option<(&'a str, &'a QueuePriorityClasses)>,
+}
+
+impl Classes<'_> {
+    /// The priority of a job: that of its WorkloadPriorityClass, or of its pods' PriorityClass, or of the default of
+    /// its ClusterQueue, or of the global default, or 0.
+    ///
+    /// # Errors
+    /// It can't be queued.
+    pub fn of_job(&self, job: &JobRecord) -> Result<Priority, NoPriority> {
+        if let Some(name) = &job.priority_class {
+            return self.of_named_class(name);
+        }
+        let pod_sets = job
+            .reading
+            .as_ref()
+            .ok()
+            .and_then(|r| r.pod_sets.as_ref().ok());
+        let mut sets = pod_sets.into_iter().flat_map(|sets| sets.iter());
+        let class = sets.find_map(|set| set.priority_class.as_deref());
+        if let Some(default) = self.default_class(class) {
+            return default;
+        }
+        let found = self.of_pods.of_template(class);
+        let (class, value) =
+            found.map_err(|NoPriorityClass(name)| NoPriority::Missing(ClassKind::Pods, name))?;
+        Ok(Priority {
+            value,
+            class: class.map(|name| PriorityClassRef {
+                group: "scheduling.k8s.io".to_owned(),
+                kind: "PriorityClass".to_owned(),
+                name: name.to_owned(),
+            }),
+        })
+    }
+
+    /// The priority of a pod, or of the group whose oldest it is: its WorkloadPriorityClass, or what the
+    /// API server gave it, or the default of its ClusterQueue. One that was admitted by itself keeps what it had then.
+    ///
+    /// # Errors
+    /// It can't be queued.
+    pub fn of_pod(&self, pod: &PodRecord) -> Result<Priority, NoPriority> {
+        let admitted = match (&pod.queue_gate, &pod.admitted) {
+            (None, Some(Ok(admitted))) => Some(admitted),
+            _ => None,
+        };
+        let kept = admitted.and_then(|admitted| admitted.priority);
+        match (kept, &pod.priority_class_label) {
+            (None, Some(name)) => self.of_named_class(name),
+            (None, None) if admitted.is_none() => self.of_pod_class(pod),
+            (kept, _) => Ok(Priority {
+                value: kept.unwrap_or(pod.priority),
+                class: None,
+            }),
+        }
+    }
+
+    /// The priority of a pod that may run or wait without having one: not that of a class that is not allowed.
+    pub fn value_of_pod(&self, pod: &PodRecord) -> i32 {
+        let found = self.of_pod(pod).or_else(|_| self.of_pod_class(pod));
+        found.map_or(pod.priority.min(0), |priority| priority.value)
+    }
+
+    /// The priority of a WorkloadPriorityClass that a label names.
+    fn of_named_class(&self, name: &str) -> Result<Priority, NoPriority> {
+        self.check_allowed(ClassKind::Workloads, name)?;
+        self.class_priority(name)
+            .ok_or_else(|| NoPriority::Missing(ClassKind::Workloads, name.to_owned()))
+    }
+
+    /// The priority of a pod without such a label.
+    fn of_pod_class(&self, pod: &PodRecord) -> Result<Priority, NoPriority> {
+        let class = pod.asks.as_ref().as_ref().ok();
+        let class = class.and_then(|asks| asks.priority_class.as_deref());
+        let default = self.default_class(class);
+        default.unwrap_or(Ok(Priority {
+            value: pod.priority,
+            class: None,
+        }))
+    }
+
+    /// What an object without a label has of its ClusterQueue, whose pods name this class: the priority of the default,
+    /// if the pods name no class, or why their class may not be named. The API server names the global default in pods,
+    /// so that is taken for none.
+    fn default_class(&self, class: Option<&str>) -> Option<Result<Priority, NoPriority>> {
+        let named = class.filter(|name| !self.of_pods.is_default(name));
+        if let Some(name) = named {
+            let checked = self.check_allowed(ClassKind::Pods, name);
+            return checked.err().map(Err);
+        }
+        let (cluster_queue, classes) = self.allowed?;
+        let name = classes.default.as_ref()?;
+        let missing = || NoPriority::MissingDefault {
+            name: name.clone(),
+            cluster_queue: cluster_queue.to_owned(),
+        };
+        Some(self.class_priority(name).ok_or_else(missing))
+    }
+
+    /// The priority of a WorkloadPriorityClass, if it is there.
+    fn class_priority(&self, name: &str) -> Option<Priority> {
+        let value = self.of_workloads.get(name)?;
+        Some(Priority {
+            value: *value,
+            class: Some(PriorityClassRef {
+                group: sluice_crds::GROUP.to_owned(),
+                kind: "WorkloadPriorityClass".to_owned(),
+                name: name.to_owned(),
+            }),
+        })
+    }
+
+    fn check_allowed(&self, kind: ClassKind, name: &str) -> Result<(), NoPriority> {
+        let check = |allowed| DisallowedClass::check(kind, name, allowed);
+        let disallowed = self.allowed.and_then(check);
+        disallowed.map_or(Ok(()), |class| Err(NoPriority::NotAllowed(class)))
     }
 }
 
