@@ -9,6 +9,7 @@ mod eviction;
 pub mod excess;
 #[cfg(test)]
 pub mod fixtures;
+pub mod gate_counter;
 pub mod gate_status;
 pub mod gates;
 pub mod group;

@@ -1,10 +1,9 @@
-//! Gates with a counter: who gets the next place. A place is taken by an object that the gate was lifted from and
-//! that has not finished; that is kept on the object itself, so that a restart counts the same.
+//! Gates with a counter: the places that were given. A place is taken by an object that the gate was lifted from and
+//! that has not finished; that is kept on the object itself, so that a restart counts the same. How many places are free,
+//! and who gets the next one, is told in `plan/gate_counter.rs`.
 
-use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use k8s_openapi::jiff::Timestamp;
 use sluice_kinds::gates::Gate;
 
 use sluice_engine::LocalQueueKey;
@@ -14,6 +13,7 @@ use sluice_kinds::view::QueueName;
 use crate::cache::Subject;
 use crate::cache::held::Held;
 use crate::controller::Controller;
+use crate::plan::gate_counter::{self, PlaceAtGate};
 
 /// Why such a gate is lifted, in the record of the object.
 const FREE: &str = "a place was free";
@@ -65,9 +65,8 @@ impl Controller {
         counters.forget(&limits, |gate, subject| self.waits_at(gate, subject));
         self.counters = counters;
         for (gate, limit) in limits {
-            let taken = self.objects.passed(&gate);
-            let taken = taken.saturating_add(self.counters.not_shown(&gate));
-            let free = limit.saturating_sub(taken);
+            let not_shown = self.counters.not_shown(&gate);
+            let free = gate_counter::free(limit, self.objects.passed(&gate), not_shown);
             if free == 0 {
                 continue;
             }
@@ -101,16 +100,10 @@ impl Controller {
             self.counters.opened(gate, &held.subject).is_none()
                 && self.waits_at(gate, &held.subject)
         });
-        let mut waiting: Vec<_> = waiting
-            .map(|held| (self.place_at_gate(held), held))
-            .collect();
-        waiting.sort_by(|(one, _), (other, _)| one.cmp(other));
-        let first = waiting.into_iter().take(count);
-        first.map(|(_, held)| held.subject.clone()).collect()
+        gate_counter::first(waiting.map(|held| self.place_at_gate(held)), count)
     }
 
-    /// The higher priority first, then the older object. What names a class that is not there, or not allowed, has none.
-    fn place_at_gate(&self, held: &Held) -> (Reverse<i32>, Option<Timestamp>, Subject) {
+    fn place_at_gate(&self, held: &Held) -> PlaceAtGate {
         let priority = match &held.subject {
             Subject::Pod(uid) => {
                 let pod = self.objects.pods.of(uid);
@@ -121,8 +114,7 @@ impl Controller {
                 job.and_then(|(key, job)| self.priority(&key.namespace, job).ok())
             }
         };
-        let priority = priority.map_or(0, |priority| priority.value);
-        (Reverse(priority), held.created, held.subject.clone())
+        PlaceAtGate::new(priority.as_ref(), held.created, held.subject.clone())
     }
 
     /// Whether `gate` alone holds an object that goes on without it: what its user has suspended, or what names a queue
@@ -146,14 +138,12 @@ impl Controller {
             (Subject::Pod(uid), None) => self.objects.pods.key(uid).map(|key| &key.namespace),
             (_, None) => None,
         };
-        match (queue, namespace) {
-            (QueueName::None, _) => matches!(suspension, Suspension::None | Suspension::BySluice),
-            (QueueName::Invalid(_), _) | (_, None) => false,
-            (QueueName::Named(queue), Some(namespace)) => {
-                let key = LocalQueueKey::new(namespace.clone(), queue.as_str());
+        gate_counter::goes_on(queue, suspension, &|queue| {
+            namespace.is_some_and(|namespace| {
+                let key = LocalQueueKey::new(namespace.clone(), queue);
                 let active = self.engine.local_queue_active(&key);
-                suspension != Suspension::ByUser && active.is_some_and(|active| active.is_ok())
-            }
-        }
+                active.is_some_and(|active| active.is_ok())
+            })
+        })
     }
 }
