@@ -22,7 +22,7 @@ mod placement;
 mod plan_and_notes;
 pub mod pod;
 pub mod progress;
-mod recorded_usage;
+mod requests_comparison;
 pub mod requeue_backoff;
 pub mod reservation_timeout;
 pub mod shares;

@@ -14,7 +14,7 @@ use sluice_kinds::view::{PodSetView, bad_min_counts};
 use sluice_translate as translate;
 
 use super::placement::{own_count, own_placement, reduced_count};
-use super::recorded_usage;
+use super::requests_comparison;
 use crate::cache::workload::workload_name;
 use crate::cache::{JobKey, JobRecord, WorkloadRecord};
 use priority::Priority;
@@ -82,7 +82,7 @@ pub enum Fit {
 pub fn covers(record: &WorkloadRecord, pod_sets: &[PodSetView], fit: Fit) -> bool {
     if fit == Fit::Exact {
         let queue = &record.spec.queue_name;
-        let pod_sets = &recorded_usage::as_recorded(record, pod_sets);
+        let pod_sets = &requests_comparison::as_recorded(record, pod_sets);
         let asked = spec(queue, pod_sets, Some(record), &Priority::default());
         let is_counted = uncounted(pod_sets).is_empty() && bad_min_counts(pod_sets).is_empty();
         return is_counted && asked.pod_sets == record.spec.pod_sets;
@@ -93,7 +93,7 @@ pub fn covers(record: &WorkloadRecord, pod_sets: &[PodSetView], fit: Fit) -> boo
             return false;
         };
         // What a namespace adds to pods may have changed since these were made.
-        let asks_no_more = recorded_usage::asks_no_more(known, view, &view.declared);
+        let asks_no_more = requests_comparison::asks_no_more(known, view, &view.declared);
         let given = reduced_count(record, &view.name).map_or(known.count, as_count);
         let is_no_more = as_count(view.count) <= given;
         (fit == Fit::EachPodWithin || is_no_more) && asks_no_more
@@ -107,5 +107,5 @@ fn as_count(number: u32) -> i32 {
 /// Whether a pod of an admitted job asks for no more than each pod of its set was admitted with.
 pub fn covers_pod(record: &WorkloadRecord, pod_set: &str, asks: &PodSetView) -> bool {
     let known = record.spec.pod_sets.iter().find(|set| set.name == pod_set);
-    known.is_some_and(|known| recorded_usage::asks_no_more(known, asks, &asks.requests))
+    known.is_some_and(|known| requests_comparison::asks_no_more(known, asks, &asks.requests))
 }

@@ -1,6 +1,5 @@
-//! The usage of one pod of a set, as its Workload records it, against what such pods request now.
-//! Devices that pods claim are counted by their templates as these were: they may be others by now, or
-//! gone.
+//! What pods request now compared with what their Workload records, for one pod of a set: whether they ask for no more.
+//! Devices that pods claim are counted by their templates as these were: they may be others by now, or gone.
 
 use std::borrow::Cow;
 
