@@ -29,7 +29,7 @@ impl Controller {
                 Subject::Group(group) => self.plan_group(group),
                 Subject::Job(uid) => self.plan_job(uid),
             }
-            self.release_pods(&subject);
+            self.ungate_pods(&subject);
         }
         if !self.may_decide() {
             return;

@@ -1,10 +1,11 @@
 //! Evictions: what the engine evicts is marked as evicted, with the reason. A Workload by its
 //! conditions: its plan does the rest. A pod that is admitted by itself by its deletion, if somebody
-//! makes it again.
+//! makes it again. The pods of an evicted group, or of a job that can't be suspended, are deleted, too.
 
 use std::collections::BTreeMap;
 
 use sluice_engine::{Event, EvictReason, LocalQueueKey};
+use sluice_kinds::CompiledKind;
 use sluice_kinds::view::QueueName;
 
 use crate::cache::{Subject, Uid};
@@ -270,5 +271,36 @@ impl Controller {
             pods.iter().any(|(_, pod)| pod.owner.is_none())
         };
         matches!(subject, Subject::Group(_)) && is_bare()
+    }
+
+    /// Deletes the pods of a job that is evicted and can't be suspended: its controller makes new ones,
+    /// which are born behind the gate. Those of an evicted group. And those of a job that is being
+    /// deleted and is suspended: its controller does nothing more for it, neither deletes them nor makes
+    /// new ones.
+    pub(super) fn take_back_pods(&mut self, subject: &Subject) {
+        let job = self.objects.job_of(subject);
+        let kind = job.and_then(|(key, _)| self.kinds.compiled(&key.kind));
+        let is_left_alone = |kind: &CompiledKind| {
+            job.is_some_and(|(_, job)| job.deleting && job.suspended == Some(true))
+                && !kind.makes_objects()
+        };
+        let is_taken_by_deletion = match kind {
+            Some(kind) => kind.suspend_path().is_none() || is_left_alone(&kind),
+            None => matches!(subject, Subject::Group(_)),
+        };
+        if !is_taken_by_deletion {
+            return;
+        }
+        let writes: Vec<(Uid, Write)> = self
+            .objects
+            .pods_of(subject)
+            .into_iter()
+            .filter(|(_, pod)| pod.is_released() && !pod.deleting)
+            .filter(|(_, pod)| !self.is_pod_busy(pod))
+            .map(|(key, pod)| (pod.uid.clone(), plan::delete(key, pod, PodPurpose::Evict)))
+            .collect();
+        for (pod, write) in writes {
+            self.send_for_pods(Subject::Pod(pod), write, Vec::new());
+        }
     }
 }

@@ -12,7 +12,7 @@ pub(super) mod late_admissions;
 pub(super) mod opening;
 pub(super) mod orphans;
 pub(super) mod pod_usage;
-pub(super) mod releases;
 pub(super) mod replaced_pods;
 pub(super) mod reservation_timeout;
 pub(super) mod stalls;
+pub(super) mod ungating;

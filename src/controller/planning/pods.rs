@@ -1,5 +1,5 @@
-//! The plans of pods and of pod groups. Which pods of an admitted job are released is decided in
-//! `decisions/releases.rs`.
+//! The plans of pods and of pod groups. Which pods of an admitted job are ungated is decided in
+//! `decisions/ungating.rs`.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -44,7 +44,7 @@ pub(crate) static MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "a pod that is taken from its Deployment makes a place for another one",
-        "src/controller/decisions/releases.rs",
+        "src/controller/decisions/ungating.rs",
         (
             "let used_up = done.count().saturating_add(away.count());",
             "let used_up = done.count().saturating_add(away.count() / 99);",

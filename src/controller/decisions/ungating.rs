@@ -1,18 +1,17 @@
-//! Pods that are released, as their job or group is admitted; and pods that are deleted, as it is evicted and
-//! can't be suspended. That something is evicted is said in `evictions.rs`.
+//! Pods that are ungated, as their job or group is admitted. That something is evicted, and that its pods are deleted
+//! then, is said in `evictions.rs`.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use sluice_kinds::CompiledKind;
 use sluice_kinds::pod::{PodAdmission, PodPhase};
 
 use crate::cache::{PodRecord, Subject, Uid};
 use crate::controller::Controller;
 use crate::controller::wakes::Wake;
 use crate::plan::pod::{self as plan, Member, PodsWaiting, pod_set_of};
-use crate::plan::{Note, PodPurpose, Write, workload};
+use crate::plan::{Note, Write, workload};
 
 /// Pods that replace others wait for a moment; those that wait longer than this may do so for ever.
 const WAIT_TOLD_AFTER: Duration = Duration::from_secs(30);
@@ -22,7 +21,7 @@ const ASKS_OTHERWISE: &str = "This pod requests something else than the pods tha
 
 impl Controller {
     /// Ungates the pods of an admitted job or group, or deletes them when it is evicted.
-    pub(in crate::controller) fn release_pods(&mut self, subject: &Subject) {
+    pub(in crate::controller) fn ungate_pods(&mut self, subject: &Subject) {
         // What is being written may take the admission back.
         if self.writes.of(subject).is_some() {
             return;
@@ -147,39 +146,8 @@ impl Controller {
         }
     }
 
-    /// Deletes the pods of a job that is evicted and can't be suspended: its controller makes new ones,
-    /// which are born behind the gate. Those of an evicted group. And those of a job that is being
-    /// deleted and is suspended: its controller does nothing more for it, neither deletes them nor makes
-    /// new ones.
-    fn take_back_pods(&mut self, subject: &Subject) {
-        let job = self.objects.job_of(subject);
-        let kind = job.and_then(|(key, _)| self.kinds.compiled(&key.kind));
-        let is_left_alone = |kind: &CompiledKind| {
-            job.is_some_and(|(_, job)| job.deleting && job.suspended == Some(true))
-                && !kind.makes_objects()
-        };
-        let is_taken_by_deletion = match kind {
-            Some(kind) => kind.suspend_path().is_none() || is_left_alone(&kind),
-            None => matches!(subject, Subject::Group(_)),
-        };
-        if !is_taken_by_deletion {
-            return;
-        }
-        let writes: Vec<(Uid, Write)> = self
-            .objects
-            .pods_of(subject)
-            .into_iter()
-            .filter(|(_, pod)| pod.is_released() && !pod.deleting)
-            .filter(|(_, pod)| !self.is_pod_busy(pod))
-            .map(|(key, pod)| (pod.uid.clone(), plan::delete(key, pod, PodPurpose::Evict)))
-            .collect();
-        for (pod, write) in writes {
-            self.send_for_pods(Subject::Pod(pod), write, Vec::new());
-        }
-    }
-
     /// Whether a write for a pod is in flight, or has failed a moment ago.
-    fn is_pod_busy(&self, pod: &PodRecord) -> bool {
+    pub(super) fn is_pod_busy(&self, pod: &PodRecord) -> bool {
         let subject = Subject::Pod(pod.uid.clone());
         self.writes.is_busy(&subject)
     }
