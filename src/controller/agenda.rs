@@ -1,5 +1,5 @@
 //! What is to be looked at: subjects to be planned, subjects of which the engine is told anew, and what the clock
-//! makes due. Each is looked at once, however often it is marked. What is done about it lies in `settle.rs`.
+//! makes due. Each is looked at once, however often it is marked. What is done about it lies in `cycle.rs`.
 
 use std::collections::BTreeSet;
 use std::mem::take;

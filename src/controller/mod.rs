@@ -35,16 +35,17 @@
 //! Must not know clients or clocks but in `shell`. Uses all other folders.
 
 mod agenda;
+mod cycle;
 mod decisions;
 mod engine_sync;
 mod gates;
+mod housekeeping;
 mod intake;
 mod kinds;
 mod lists;
 mod observe;
 mod planning;
 mod reports;
-mod settle;
 mod shell;
 #[cfg(test)]
 mod tests;
@@ -318,19 +319,6 @@ impl Controller {
         }
     }
 
-    /// Plans what has changed or is due, lets the engine decide, and returns what is to be done.
-    fn cycle(&mut self, now: Now) -> Vec<Output> {
-        self.now = now;
-        self.follow_gates();
-        while let Some(wake) = self.agenda.take_due(now.moment) {
-            self.awake(wake);
-        }
-        if self.is_ready() {
-            self.settle();
-        }
-        self.take_outputs()
-    }
-
     /// After what time there is something to do though nothing happens.
     fn due(&self, now: Now) -> Option<Duration> {
         let wake = self.agenda.next_wake().map(|at| at.since(now.moment));
@@ -421,7 +409,7 @@ impl Controller {
             // What jobs were told before the start is not told again.
             self.recorder.set_quiet(true);
             self.decide_again(self.objects.children.waiting());
-            self.settle();
+            self.plan_and_decide();
             self.recorder.set_quiet(false);
         }
         self.phase.has_listed()

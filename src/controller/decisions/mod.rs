@@ -1,6 +1,6 @@
 //! What is decided beside the engine: how a job or pod is evicted, whose quota a pod uses, what is late, stalled,
 //! in excess or without its job. What fits where is the engine's, and nothing is taken in here. Called by
-//! `settle.rs` in its turn, and by `intake` and `writes` with what has happened; calls `engine_sync.rs`, and sends.
+//! `cycle.rs` and `housekeeping.rs`, and by `intake` and `writes` with what has happened; calls `engine_sync.rs`, and sends.
 //!
 //! Must not know what fits where, nor clients.
 

@@ -1,6 +1,6 @@
 //! What is seen of jobs, pods and what owns them: it is taken into the objects, and sorted by who is queued with
-//! whom. Who is admitted or evicted is not decided here: what has changed is marked, and `settle.rs` goes on.
-//! Called by `observe.rs`, by `writes` for what replies show, and by `settle.rs`; calls `engine_sync.rs`, and tells
+//! whom. Who is admitted or evicted is not decided here: what has changed is marked, and `cycle.rs` goes on.
+//! Called by `observe.rs`, by `writes` for what replies show, and by `cycle.rs`; calls `engine_sync.rs`, and tells
 //! `decisions` what these wait for.
 //!
 //! Must not know who is admitted, nor clients.

@@ -1,5 +1,5 @@
 //! What users are told: what a job waits for, what it tells of itself, how queues and JobKinds stand. Only what
-//! is news is written, and only so much in a second. Called by `settle.rs`; nobody is admitted or evicted here.
+//! is news is written, and only so much in a second. Called by `cycle.rs` and `housekeeping.rs`; nobody is admitted or evicted here.
 //!
 //! Must not know who is admitted next, nor clients.
 

@@ -147,7 +147,7 @@ pub(crate) static MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "Workloads whose job is gone are not looked at again",
-        "src/controller/settle.rs",
+        "src/controller/housekeeping.rs",
         "self.look_after_orphans();",
         "",
     ),

@@ -1,20 +1,32 @@
-//! After each batch of observations: plan the jobs that were touched, let the engine decide, send
-//! the writes. And once a second: tell waiting jobs what they wait for.
+//! A cycle, after each batch of observations: plan the jobs that were touched, let the engine decide, send the writes.
+//! What is done once a second is in `housekeeping.rs`.
 
 use sluice_engine::Decision;
 use tracing::error;
 
-use super::Controller;
+use super::{Controller, Output};
 use crate::cache::Subject;
 use crate::controller::decisions::evictions::Preempting;
 use crate::plan::workload_state::time;
+use crate::process::clock::Now;
 use crate::process::invariants;
 
-/// Every so many seconds owners without an owner are looked up again.
-const OWNERS_ASKED_EVERY: u64 = 60;
-
 impl Controller {
-    pub(super) fn settle(&mut self) {
+    /// Plans what has changed or is due, lets the engine decide, and returns what is to be done.
+    pub(super) fn cycle(&mut self, now: Now) -> Vec<Output> {
+        self.now = now;
+        self.follow_gates();
+        while let Some(wake) = self.agenda.take_due(now.moment) {
+            self.awake(wake);
+        }
+        if self.is_ready() {
+            self.plan_and_decide();
+        }
+        self.take_outputs()
+    }
+
+    /// Plans what was touched, lets the engine decide, and sends what follows.
+    pub(super) fn plan_and_decide(&mut self) {
         self.recount_devices();
         for subject in self.agenda.take_to_sync() {
             self.sync_workload(&subject);
@@ -58,47 +70,5 @@ impl Controller {
         }
         self.tell_preempting(preempting);
         self.take_back_late();
-    }
-
-    pub(super) fn housekeep(&mut self) {
-        if !self.phase.has_listed() {
-            return;
-        }
-        self.explain_waiting();
-        self.look_after_reports();
-        self.look_after_deadlines();
-        self.look_after_schedules();
-        self.look_after_queues();
-        self.look_after_dependencies();
-        self.count_places();
-        self.end_retired();
-        self.forget_unserved();
-        self.look_after_orphans();
-        self.look_after_own_usage();
-        self.check_blocked();
-        self.look_after_stalls();
-        self.suspend_excess_children();
-        self.forget_backoffs();
-        self.seconds = self.seconds.wrapping_add(1);
-        if self.seconds.is_multiple_of(OWNERS_ASKED_EVERY) {
-            self.ask_again();
-        }
-        let gated: u32 = self
-            .objects
-            .gated()
-            .values()
-            .chain(self.objects.pods.gated().values())
-            .map(|count| u32::try_from(*count).unwrap_or_default())
-            .sum();
-        self.metrics.gates.gated(gated);
-        self.publish_levels();
-        self.statuses.refresh(
-            &self.engine,
-            &self.cluster,
-            &self.objects,
-            &self.kinds,
-            &self.metrics,
-            self.now,
-        );
     }
 }
