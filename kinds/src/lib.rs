@@ -40,5 +40,5 @@ pub use read::place::Place;
 pub use read::pod::PodView;
 pub use read::suspension::{HeldMark, Suspension};
 pub use read::{
-    aliases, claims, devices, pod, priority_classes, requests, suspension, template, view,
+    aliases, claims, devices, pod, pod_hold, priority_classes, requests, suspension, template, view,
 };

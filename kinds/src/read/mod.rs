@@ -8,6 +8,7 @@ pub mod devices;
 pub(crate) mod place;
 pub mod pod;
 pub(crate) mod pod_group;
+pub mod pod_hold;
 pub(crate) mod pod_set;
 pub mod priority_classes;
 pub mod requests;

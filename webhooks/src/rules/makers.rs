@@ -5,7 +5,7 @@
 use serde_json::Value;
 use sluice_crds::{ChildKind, MANAGED_LABEL};
 use sluice_kinds::metadata::{controller, group_and_kind, label};
-use sluice_kinds::patch::MadeFor;
+use sluice_kinds::pod_hold::MadeFor;
 
 use crate::admission::policy::Policy;
 use crate::admission::request::{Request, UserInfo};

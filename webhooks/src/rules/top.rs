@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use sluice_kinds::metadata::{annotation, controller, group_and_kind};
-use sluice_kinds::patch::MIRROR_ANNOTATION;
+use sluice_kinds::pod_hold::MIRROR_ANNOTATION;
 
 use crate::admission::policy::Policy;
 use crate::admission::request::Request;

@@ -1,4 +1,4 @@
-//! Which new pods wait, and what is put on them.
+//! What is put on new pods that wait.
 #![allow(clippy::needless_pass_by_value)]
 
 use proptest::prelude::*;
@@ -12,60 +12,12 @@ use crate::fixtures::{
 };
 use crate::gates::scheduling::scheduling_gates;
 use crate::read::pod::PodMode;
+use crate::read::view::QueueLabels;
 
 const LISTED: &str = "sluice.dev/propagated-gates";
 
 fn bare(labels: Value, annotations: Value) -> Value {
     mk_pod(labels, annotations)
-}
-
-#[rstest]
-#[case::plain(bare(json!({}), json!({})), None)]
-#[case::opt_in(bare(json!({}), json!({QUEUE_GATE: "true"})), Some(PodHold::Single))]
-#[case::opt_in_alias(bare(json!({}), json!({ALIAS: "true"})), Some(PodHold::Single))]
-#[case::opted_out(bare(json!({}), json!({QUEUE_GATE: "false"})), None)]
-#[case::opt_in_of_a_job(
-    owned(bare(json!({}), json!({QUEUE_GATE: "true"})), "batch/v1", "Job"), Some(PodHold::Single))]
-#[case::queue(bare(json!({QUEUE: "a"}), json!({})), Some(PodHold::Single))]
-#[case::queue_of_a_replicaset(
-    owned(bare(json!({QUEUE: "a"}), json!({})), "apps/v1", "ReplicaSet"), Some(PodHold::Single))]
-#[case::queue_of_a_statefulset(
-    owned(bare(json!({QUEUE: "a"}), json!({})), "apps/v1", "StatefulSet"), Some(PodHold::Single))]
-#[case::queue_of_a_daemonset(
-    owned(bare(json!({QUEUE: "a"}), json!({})), "apps/v1", "DaemonSet"), Some(PodHold::Single))]
-#[case::queue_gate_alone(gated(bare(json!({}), json!({})), &[QUEUE_GATE]), Some(PodHold::Single))]
-#[case::group(bare(json!({POD_GROUP_LABEL: "g", QUEUE: "a"}), json!({})), Some(PodHold::Group))]
-#[case::group_of_a_job(
-    owned(bare(json!({POD_GROUP_LABEL: "g"}), json!({})), "batch/v1", "Job"), None)]
-#[case::gate(bare(json!({}), json!({GATED: "a.io/x"})), Some(PodHold::Gates))]
-#[case::gate_and_queue(bare(json!({QUEUE: "a"}), json!({GATED: "a.io/x"})), Some(PodHold::Single))]
-#[case::gate_of_a_job(owned(bare(json!({}), json!({GATED: "a.io/x"})), "batch/v1", "Job"), None)]
-#[case::mirror(
-    bare(json!({QUEUE: "a"}), json!({QUEUE_GATE: "true", "kubernetes.io/config.mirror": "x"})), None)]
-fn who_waits(#[case] pod: Value, #[case] expected: Option<PodHold>) {
-    let hold = PodHold::at_creation(
-        &pod,
-        &QueueLabels::default(),
-        &queue_gates(),
-        MadeFor::Unknown,
-    );
-    assert_eq!(hold, expected);
-}
-
-/// What came down from an owner counts only where the controller is not believed to be that.
-#[rstest]
-#[case::labelled(bare(json!({QUEUE: "a"}), json!({})), None)]
-#[case::gated_by_a_template(
-    gated(bare(json!({QUEUE: "a", "sluice.dev/managed": "true"}), json!({})), &[QUEUE_GATE]), None)]
-#[case::gated_by_a_user(
-    gated(bare(json!({QUEUE: "a"}), json!({})), &[QUEUE_GATE]), Some(PodHold::Single))]
-#[case::opted_in(bare(json!({}), json!({QUEUE_GATE: "true"})), Some(PodHold::Single))]
-fn who_waits_of_an_owner(#[case] pod: Value, #[case] believed: Option<PodHold>) {
-    let pod = owned(pod, "batch/v1", "Job");
-    let hold =
-        |made_for| PodHold::at_creation(&pod, &QueueLabels::default(), &queue_gates(), made_for);
-    assert_eq!(hold(MadeFor::Owner), believed);
-    assert_eq!(hold(MadeFor::Unknown), Some(PodHold::Single));
 }
 
 /// Of a SparkApplication there is only the metadata of its pods: they list its gates.

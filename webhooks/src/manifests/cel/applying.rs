@@ -4,7 +4,7 @@
 use k8s_openapi::api::admissionregistration::v1::Variable;
 use sluice_kinds::PodMetadata;
 use sluice_kinds::gates::{ADMISSION_GATED_BY, GATE_ANNOTATIONS};
-use sluice_kinds::patch::MIRROR_ANNOTATION;
+use sluice_kinds::pod_hold::MIRROR_ANNOTATION;
 
 use crate::manifests::cel::gate_marks::was_lifted;
 use crate::manifests::cel::lifting::{gate, has_owners, named_by};

@@ -8,7 +8,7 @@ use sluice_crds::{
     POD_GROUP_TOTAL_FROM_ANNOTATION, POD_SET_ANNOTATION, PRIORITY_CLASS_LABEL,
     PROPAGATED_GATES_ANNOTATION, RETRIABLE_IN_GROUP_ANNOTATION,
 };
-use sluice_kinds::patch::MIRROR_ANNOTATION;
+use sluice_kinds::pod_hold::MIRROR_ANNOTATION;
 
 use crate::manifests::conditions::entry::{
     Entry, any, condition, controller, differs, gate_annotations, gets_controller, queue_names,

@@ -28,7 +28,7 @@ use crate::manifests::policies::policy::Rules;
 use crate::manifests::webhook_rules::job_rule;
 use crate::rules::growth::{ADVICE, CLAIMS_CHANGED, GROWN};
 use crate::rules::jobs::validate::ADMISSION_IS_SETTLED;
-use crate::rules::pods::create::WOULD_RUN;
+use crate::rules::pods::check_create::WOULD_RUN;
 use crate::rules::queue_label::{self, ADDED, CHANGED, REMOVED};
 use crate::rules::unsuspend::{DEACTIVATED, HELD_BY_GATES, HELD_BY_INVALID, QUEUED};
 

@@ -27,7 +27,7 @@ use crate::manifests::options::Options;
 use crate::manifests::policies::gate_pods::{self, NAME};
 use crate::manifests::policies::policy::Rules;
 use crate::manifests::webhook_rules::pod_rule;
-use crate::rules::pods::create::{WITH_ITS_GROUP, WOULD_RUN};
+use crate::rules::pods::check_create::{WITH_ITS_GROUP, WOULD_RUN};
 use crate::rules::pods::update::{
     ANOTHER_OWNER, DEACTIVATED, GROUP_ANNOTATIONS, LATE_QUEUE, QUEUE_CHANGED, QUEUE_GATE_REMOVED,
     QUEUE_REMOVED,

@@ -6,7 +6,7 @@ use serde_json::Value;
 use sluice_gates::Applies;
 use sluice_kinds::gates::Gate;
 use sluice_kinds::metadata::annotation;
-use sluice_kinds::patch::MIRROR_ANNOTATION;
+use sluice_kinds::pod_hold::MIRROR_ANNOTATION;
 use sluice_kinds::problem::Problem;
 
 use crate::admission::policy::Policy;

@@ -1,12 +1,12 @@
-//! What may be on a pod at its creation.
+//! What may be on a pod at its creation. How such a pod is to wait is told in `sluice_kinds::pod_hold`.
 
 use serde_json::Value;
 use sluice_crds::{ADMITTED_ANNOTATION, POD_GROUP_LABEL};
 use sluice_kinds::gates;
 use sluice_kinds::marks::BY_SLUICE_ALONE;
 use sluice_kinds::metadata::{annotation, annotation_text, controller, label};
-use sluice_kinds::patch::PodHold;
 use sluice_kinds::pod::{PodGroup, PodView};
+use sluice_kinds::pod_hold::PodHold;
 use sluice_kinds::problem::{Problem, fill};
 
 use crate::admission::policy::Policy;
