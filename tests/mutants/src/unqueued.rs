@@ -4,7 +4,7 @@ use crate::FoundBy::{Cluster, Unit};
 use crate::{Mutant, mutant};
 
 const POD_USAGE: &str = "src/controller/decisions/pod_usage.rs";
-const MAKERS: &str = "webhooks/src/rules/makers.rs";
+const AUTHOR: &str = "webhooks/src/rules/author.rs";
 const POD_EDITS: &str = "webhooks/src/rules/pods/update.rs";
 const POLICIES: &str = "config/policies/manifests.yaml";
 
@@ -59,7 +59,7 @@ pub(crate) static MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "any owner of any kind lets a labelled pod past its gate",
-        MAKERS,
+        AUTHOR,
         (
             "None => policy.is_child(group, kind) && author.makes(None),",
             "None => author.makes(None) || policy.is_child(group, kind),",
@@ -68,7 +68,7 @@ pub(crate) static MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "an account of the tenant's namespace is a controller",
-        MAKERS,
+        AUTHOR,
         (
             "if self.is_of_namespace() {\n            return false;",
             "if self.is_of_namespace() && named.len() > 99 {\n            return false;",
@@ -77,13 +77,13 @@ pub(crate) static MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "any service account makes the pods of any kind",
-        MAKERS,
+        AUTHOR,
         ("if named.clone().next().is_none() {", "if true {"),
         Unit("webhooks", "labelled_pods"),
     ),
     mutant(
         "the controllers that copy labels make pods without a gate",
-        MAKERS,
+        AUTHOR,
         (
             "if COPIERS.contains(&(group, kind)) {\n        return MadeFor::Unknown;",
             "if COPIERS.contains(&(group, kind)) {\n        return MadeFor::Owner;",
@@ -92,7 +92,7 @@ pub(crate) static MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "a pod that is gated like those of a template belongs to whom it names",
-        MAKERS,
+        AUTHOR,
         (
             "policy.queue_gates().carried(pod).is_some() {\n        return if_so(author.makes(None), MadeFor::Owner);",
             "policy.queue_gates().carried(pod).is_some() {\n        return MadeFor::Owner;",

@@ -9,7 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelecto
 use crate::manifests::conditions;
 use crate::manifests::options::{AppliedGate, ManagedResource, Options, namespace_selector};
 use crate::manifests::webhook_rules::{job_rule, pod_rule, rule};
-use crate::rules::applies::makers::{POD_MAKERS, PodMaker};
+use crate::rules::applies::pod_controllers::{POD_MAKERS, PodMaker};
 
 /// What the names of these webhooks end with. They begin with the name of the Gate.
 pub(super) const SUFFIX: &str = ".gates.sluice.dev";

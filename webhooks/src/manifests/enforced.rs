@@ -8,7 +8,7 @@ use crate::manifests::applied::{AppliedWebhook, SUFFIX, selector};
 use crate::manifests::conditions;
 use crate::manifests::options::{EnforcedNamespaces, Options};
 use crate::manifests::webhook_rules::{job_rule, pod_rule, rule};
-use crate::rules::enforcement::makers::{MAKERS, Maker};
+use crate::rules::enforcement::owners_without_jobkind::{MAKERS, Maker};
 
 /// What judges objects without a queue, and what makes such objects.
 pub(super) fn validating(options: &Options) -> impl Iterator<Item = AppliedWebhook> {

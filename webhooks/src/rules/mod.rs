@@ -6,11 +6,11 @@
 pub(crate) mod advice;
 pub(crate) mod aliases;
 pub(crate) mod applies;
+pub(crate) mod author;
 pub(crate) mod enforcement;
 pub(crate) mod gates;
 pub(crate) mod growth;
 pub(crate) mod jobs;
-pub(crate) mod makers;
 mod own;
 mod patched;
 pub(crate) mod pods;

@@ -26,10 +26,12 @@ pub fn validate(request: &Request, policy: &Policy) -> Verdict {
     match request.kind.group.as_str() {
         sluice_crds::GROUP => own::validate::validate(request, &edit, policy),
         _ if !policy.knows_kinds() => early(&request.kind.kind),
-        _ => match enforcement::makers::of(request, policy) {
-            Some(maker) => enforcement::makers::validate(maker, request, &edit, policy),
+        _ => match enforcement::owners_without_jobkind::of(request, policy) {
+            Some(maker) => {
+                enforcement::owners_without_jobkind::validate(maker, request, &edit, policy)
+            }
             // Nothing holds it: all that counts is who writes it, which is asked in `may_lift`.
-            None if applies::makers::of(request, policy).is_some() => Verdict::allowed(),
+            None if applies::pod_controllers::of(request, policy).is_some() => Verdict::allowed(),
             None => validate_object(request, &edit, policy),
         },
     }
@@ -45,7 +47,7 @@ fn validate_object(request: &Request, edit: &Edit<'_>, policy: &Policy) -> Verdi
     if !problems.is_empty() {
         return Verdict::of(problems);
     }
-    let enforced = enforcement::birth::check(request, edit, policy);
+    let enforced = enforcement::creation::check(request, edit, policy);
     if !enforced.is_allowed() {
         return enforced;
     }
@@ -53,10 +55,10 @@ fn validate_object(request: &Request, edit: &Edit<'_>, policy: &Policy) -> Verdi
     if !started.is_allowed() {
         return started;
     }
-    let mut verdict = applies::birth::check_set(request, edit, policy);
+    let mut verdict = applies::creation::check_set(request, edit, policy);
     if verdict.is_allowed() {
         verdict.warnings = warnings::warnings(request, edit, policy);
-        verdict.report = enforcement::birth::report(request, edit, policy);
+        verdict.report = enforcement::creation::report(request, edit, policy);
     }
     verdict
 }
@@ -108,8 +110,8 @@ pub fn mutate(request: &Request, policy: &Policy) -> Verdict {
     if !policy.knows_kinds() {
         return early(&request.kind.kind);
     }
-    let is_maker = enforcement::makers::of(request, policy).is_some()
-        || applies::makers::of(request, policy).is_some();
+    let is_maker = enforcement::owners_without_jobkind::of(request, policy).is_some()
+        || applies::pod_controllers::of(request, policy).is_some();
     if is_maker {
         return Verdict::allowed();
     }
@@ -118,7 +120,7 @@ pub fn mutate(request: &Request, policy: &Policy) -> Verdict {
         new: spelt.as_ref().unwrap_or(edit.new),
         old: edit.old,
     };
-    let required = match enforcement::birth::set(request, &edit, policy) {
+    let required = match enforcement::creation::set(request, &edit, policy) {
         Ok(required) => required,
         Err(verdict) => return verdict,
     };
@@ -126,7 +128,7 @@ pub fn mutate(request: &Request, policy: &Policy) -> Verdict {
         new: required.object.as_ref().unwrap_or(edit.new),
         old: edit.old,
     };
-    let born = match applies::birth::set(request, &edit, policy) {
+    let born = match applies::creation::set(request, &edit, policy) {
         Ok(born) => born,
         Err(verdict) => return verdict,
     };
@@ -156,8 +158,8 @@ fn needed(
     edit: &Edit<'_>,
     policy: &Policy,
 ) -> Result<Vec<NeededRight>, Verdict> {
-    if let Some(maker) = applies::makers::of(request, policy) {
-        return applies::makers::needed(maker, request, edit, policy);
+    if let Some(maker) = applies::pod_controllers::of(request, policy) {
+        return applies::pod_controllers::needed(maker, request, edit, policy);
     }
     let applied = applies::edit::needed(request, edit, policy)?;
     let mut rights = gates::lift::needed(request, edit, policy);

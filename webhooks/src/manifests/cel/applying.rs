@@ -13,8 +13,8 @@ use crate::manifests::cel::syntax::{field, filled, forbidden, text, texts, varia
 use crate::manifests::held::HeldKind;
 use crate::manifests::options::Options;
 use crate::manifests::pod_queues;
-use crate::rules::applies::birth::HAS_CONTROLLER;
-use crate::rules::applies::makers::{POD_MAKERS, TEMPLATE};
+use crate::rules::applies::creation::HAS_CONTROLLER;
+use crate::rules::applies::pod_controllers::{POD_MAKERS, TEMPLATE};
 use crate::rules::gates::lift::{ASK, MADE};
 
 /// The rule for an object that does not name the gate: the gate and the Gate.

@@ -10,8 +10,8 @@ use sluice_kinds::gates::GATE_ANNOTATIONS;
 use crate::manifests::cel::metadata::is_owned;
 use crate::manifests::cel::syntax::{filled, forbidden, no_problems, text, texts, variable, when};
 use crate::manifests::held::HeldKind;
+use crate::rules::author::SERVICE_ACCOUNT;
 use crate::rules::gates::lift::{ASK, BY_ITS_OWNERS};
-use crate::rules::makers::SERVICE_ACCOUNT;
 
 /// The characters around a name that are none of it, as Rust trims them.
 const SPACE: &str = r"[\s\v\x{85}\p{Z}]*";

@@ -1,6 +1,6 @@
 //! Owners in CEL: whose controller an object names, whether that makes such objects, and whether its
 //! author is that controller, by the accounts that JobKinds name. The same rules as in
-//! `crate::rules::makers`.
+//! `crate::rules::author`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,11 +11,11 @@ use crate::manifests::cel::gating::has_queue_gate;
 use crate::manifests::cel::syntax::{filled, forbidden, text, texts, variable, when};
 use crate::manifests::held::HeldKind;
 use crate::manifests::options::Options;
-use crate::rules::applies::makers::PodMaker;
-use crate::rules::jobs::validate::{LEAVES_GATES, NAMES_OWNER};
-use crate::rules::makers::{
+use crate::rules::applies::pod_controllers::PodMaker;
+use crate::rules::author::{
     ADMINISTRATORS, CONTROLLER_MANAGER, COPIERS, KUBERNETES, SERVICE_ACCOUNT, is_kubernetes_own,
 };
+use crate::rules::jobs::validate::{LEAVES_GATES, NAMES_OWNER};
 
 /// `variables.owners` and `oldOwners`: the controller that owns the object, as a list. `isChild` and
 /// `wasChild`: whether one of `kinds` owns it that makes objects of its kind, which is one of `own`.

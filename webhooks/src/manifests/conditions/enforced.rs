@@ -9,7 +9,7 @@ use crate::manifests::conditions::entry::{
 };
 use crate::manifests::conditions::pods::{IS_CONTROLLER, IS_KUBERNETES};
 use crate::manifests::options::Options;
-use crate::rules::enforcement::makers::MAKERS;
+use crate::rules::enforcement::owners_without_jobkind::MAKERS;
 
 /// A new object asks for nothing. What makes others is never changed.
 pub(crate) fn hold(options: &Options) -> MatchCondition {

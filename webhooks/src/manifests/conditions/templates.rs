@@ -9,7 +9,7 @@ use crate::manifests::conditions::jobs::{self, concerns};
 use crate::manifests::conditions::pods::IS_KUBERNETES;
 use crate::manifests::options::Options;
 use crate::manifests::pod_queues::{RESOURCE, name_gate, names_queue, of_kinds};
-use crate::rules::applies::makers::POD_MAKERS;
+use crate::rules::applies::pod_controllers::POD_MAKERS;
 
 /// An object asks to be held, or did, and the edit touches what there are rules for. Or its pod template names a gate,
 /// which holds nothing there: its author is to be told before the object runs. Controllers listen to no warning. Only

@@ -10,7 +10,7 @@ use crate::manifests::held::HeldKind;
 use crate::manifests::options::Options;
 use crate::manifests::policies::policy::{Rules, Validating};
 use crate::manifests::webhook_rules::{job_rule, pod_rule};
-use crate::rules::applies::makers::{POD_MAKERS, PodMaker};
+use crate::rules::applies::pod_controllers::{POD_MAKERS, PodMaker};
 
 /// The name of the policy.
 const NAME: &str = "sluice-gate-policy";

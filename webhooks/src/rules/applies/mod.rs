@@ -3,8 +3,8 @@
 //!
 //! Must not know who may lift a gate, nor how objects are held. Uses files of `rules`, `jobs` and `gates`.
 
-pub(crate) mod birth;
 pub(crate) mod candidate;
+pub(crate) mod creation;
 pub(crate) mod edit;
-pub(crate) mod makers;
+pub(crate) mod pod_controllers;
 pub(crate) mod which;

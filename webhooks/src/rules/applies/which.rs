@@ -13,7 +13,7 @@ use crate::admission::policy::Policy;
 use crate::admission::request::Request;
 use crate::admission::verdict::Verdict;
 use crate::rules::applies::candidate::Applicant;
-use crate::rules::makers::{Author, is_made_for_owner};
+use crate::rules::author::{Author, is_made_for_owner};
 use crate::rules::top::is_top;
 
 /// What is told while the labels of a namespace are not known: the namespace.

@@ -1,11 +1,12 @@
-//! What makers make, as it will be asked for: whether it is an exception. Which objects make others is in `makers.rs`.
+//! What makers make, as it will be asked for: whether it is an exception. Which objects make others is in
+//! `owners_without_jobkind.rs`.
 
 use serde_json::{Value, json};
 
 use crate::admission::policy::Policy;
 use crate::admission::request::{GroupVersionKind, Operation, Request, UserInfo};
+use crate::rules::author::KUBERNETES;
 use crate::rules::enforcement::required;
-use crate::rules::makers::KUBERNETES;
 
 /// The account that makes the Jobs of CronJobs.
 const CRON_JOB_CONTROLLER: &str = "cronjob-controller";

@@ -3,9 +3,9 @@
 //!
 //! Must not know how objects are held: one that is to wait gets a gate. Uses files of `rules`, `jobs` and `applies`.
 
-pub(crate) mod birth;
+pub(crate) mod creation;
 pub(crate) mod made;
-pub(crate) mod makers;
+pub(crate) mod owners_without_jobkind;
 pub(crate) mod removal;
 pub(crate) mod required;
 pub(crate) mod start;

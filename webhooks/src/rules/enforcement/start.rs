@@ -10,9 +10,9 @@ use crate::admission::edit::Edit;
 use crate::admission::policy::Policy;
 use crate::admission::request::Request;
 use crate::admission::verdict::Verdict;
+use crate::rules::author::Author;
 use crate::rules::enforcement::required::{REQUIRED, enforced, field, quoted, refused, required};
 use crate::rules::gates::marks::lifted_from;
-use crate::rules::makers::Author;
 use crate::rules::queue_label::queue_of;
 
 /// What is told besides of a pod: it takes no queue later.

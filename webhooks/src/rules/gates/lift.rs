@@ -16,7 +16,7 @@ use crate::admission::edit::Edit;
 use crate::admission::policy::Policy;
 use crate::admission::request::Request;
 use crate::admission::verdict::Verdict;
-use crate::rules::makers::Author;
+use crate::rules::author::Author;
 use crate::rules::queue_label::queue_of;
 
 /// The rule for a gate that has owners: the gate, the user, the Gate and the namespace.

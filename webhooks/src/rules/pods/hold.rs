@@ -8,7 +8,7 @@ use crate::admission::edit::Edit;
 use crate::admission::policy::Policy;
 use crate::admission::request::Request;
 use crate::admission::verdict::Verdict;
-use crate::rules::makers::{Author, made_for};
+use crate::rules::author::{Author, made_for};
 use crate::rules::pods::check_create;
 
 /// Makes a pod wait that is being created, or refuses it.

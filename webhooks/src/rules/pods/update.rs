@@ -18,8 +18,8 @@ use sluice_kinds::problem::{Problem, fill};
 use sluice_kinds::view::QueueName;
 
 use crate::admission::policy::Policy;
+use crate::rules::author::Author;
 use crate::rules::gates::marks::lifted_from;
-use crate::rules::makers::Author;
 use crate::rules::queue_label::{self, QueueLabel, queue_of};
 
 const IMMUTABLE: &str = "is immutable";

@@ -7,8 +7,8 @@ use sluice_kinds::problem::Problem;
 use crate::admission::edit::Edit;
 use crate::admission::policy::Policy;
 use crate::admission::request::Request;
+use crate::rules::author::{Author, made_for};
 use crate::rules::gates::marks::is_own_record;
-use crate::rules::makers::{Author, made_for};
 use crate::rules::pods::hold::hold_at_creation;
 use crate::rules::pods::{check_create, resize, update};
 

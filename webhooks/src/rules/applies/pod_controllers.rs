@@ -13,8 +13,8 @@ use crate::admission::verdict::Verdict;
 use crate::rules::applies::candidate::Applicant;
 use crate::rules::applies::edit::rights;
 use crate::rules::applies::which::applying_to;
+use crate::rules::author::{Author, is_made_by_controller};
 use crate::rules::gates::lift::{Cause, NeededRight};
-use crate::rules::makers::{Author, is_made_by_controller};
 use crate::rules::queue_label::queue_of_pods;
 
 /// Where the template is.
