@@ -8,10 +8,10 @@ use sluice_kinds::view::QueueLabels;
 
 use crate::input::{self, Document, InputError};
 use crate::print;
+use crate::read_object;
 use crate::report::{JobKindReport, Misfits, Report};
 use crate::rules::{self, Rules};
 use crate::schemas::{self, Schemas};
-use crate::see;
 
 const DETAILS: &str = "\
 Reads JobKinds and objects from files, without a cluster, and prints what Sluice reads from the objects:
@@ -120,7 +120,7 @@ impl Check {
             job_kinds: rules.iter().map(JobKindReport::from).collect(),
             objects: objects
                 .iter()
-                .map(|document| see::object(document, &rules, &queue_labels))
+                .map(|document| read_object::object(document, &rules, &queue_labels))
                 .filter(|object| !self.ignore_other_kinds || object.job_kind.is_some())
                 .collect(),
         };

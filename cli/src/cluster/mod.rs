@@ -6,13 +6,13 @@
 pub mod age;
 mod connection;
 mod declared;
+mod output;
 pub mod pages;
 mod resource;
 mod runtime;
-mod told;
 
 pub use connection::{Cluster, ClusterError, Connection, Namespaces, answer};
 pub use declared::{Declared, declared};
+pub use output::{Format, Tell, Told};
 pub use resource::{POD_GROUP, Resource, Served, UnknownResource, object_name};
 pub use runtime::run;
-pub use told::{Format, Tell, Told};

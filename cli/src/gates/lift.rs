@@ -8,8 +8,8 @@ use kube::api::ObjectMeta;
 use sluice_crds::HELD_BY_LABEL_PREFIX;
 use sluice_kinds::gates::Gate;
 
+use super::lift_patch::{self, Outcome};
 use super::outcome::{EXIT_CODES, Ended, GatesError, gate};
-use super::target::{self, Outcome};
 use super::text::{self, Counts};
 use crate::cluster::{
     Cluster, ClusterError, Connection, Namespaces, Resource, Served, Tell, Told, declared,
@@ -107,7 +107,7 @@ impl Lift {
         let namespace = cluster.namespace(&self.namespaces)?;
         let resource = Served::ask(&cluster.client).await?.named(kind)?;
         let objects = resource.objects(&cluster.client, namespace.as_deref());
-        let outcome = target::lift(&objects, name, None, gate, self.dry_run.is_some()).await;
+        let outcome = lift_patch::lift(&objects, name, None, gate, self.dry_run.is_some()).await;
         match outcome {
             Outcome::Gone(status) => Err(ClusterError::Refused(status).into()),
             Outcome::Failed(error) if !error.is_refusal() => Err(error.into()),
@@ -159,7 +159,7 @@ impl Lift {
             async move {
                 let (name, metadata) = (object.name.as_str(), Some(object.metadata));
                 let dry_run = self.dry_run.is_some();
-                let outcome = target::lift(&objects, name, metadata, gate, dry_run).await;
+                let outcome = lift_patch::lift(&objects, name, metadata, gate, dry_run).await;
                 let place = namespace.map(|namespace| format!(" in {namespace}"));
                 let place = place.unwrap_or_default();
                 (format!("{}/{name}{place}", object.resource.name), outcome)

@@ -5,7 +5,7 @@
 //! |---|---|
 //! | `list`, `show`, `lift` | one command each: what it asks, and in which order |
 //! | `outcome` | what the commands share: how each ends, and why it can't be run |
-//! | `target` | an object with gates: the patch that lifts one of them, and what is left |
+//! | `lift_patch` | an object with gates: the patch that lifts one of them, and what is left |
 //! | `text` | what is printed |
 //!
 //! Must not know what any gate waits for.
@@ -16,10 +16,10 @@ pub use self::outcome::{Ended, GatesError};
 use crate::cluster::{Tell, run};
 
 mod lift;
+mod lift_patch;
 mod list;
 mod outcome;
 mod show;
-mod target;
 mod text;
 
 /// List gates, show one, and lift gates.

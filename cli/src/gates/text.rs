@@ -6,8 +6,8 @@ use kube::ResourceExt as _;
 use sluice_crds::{Deadline, Gate as GateObject, HeldObject, Lifting, OnExpiry};
 use sluice_kinds::gates::Gate;
 
+use super::lift_patch::{Outcome, left};
 use super::outcome::Ended;
-use super::target::{Outcome, left};
 use crate::cluster::Told;
 use crate::cluster::age::{age, span};
 use crate::table::{NONE, columns, fields, printable};

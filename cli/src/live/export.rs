@@ -16,8 +16,8 @@ use sluice_crds::{
 };
 use sluice_kinds::requests::{PodDefaults, container_requests, overhead};
 
+use super::listed::list;
 use super::outcome::LiveError;
-use super::seen::list;
 use crate::cluster::{Cluster, Connection, Tell, Told, pages, run};
 use crate::input::Document;
 use crate::simulate::Seen;

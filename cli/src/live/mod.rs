@@ -2,11 +2,11 @@
 //!
 //! | file | what it holds |
 //! |---|---|
-//! | `seen` | what is listed, as types, and what visibility.sluice.dev says |
+//! | `listed` | what is listed, as types, and what visibility.sluice.dev says |
 //! | `jobs`, `queues` | jobs and queues as they stand: pure, from what is listed |
 //! | `list`, `status`, `top`, `explain` | one command each: what it asks, and what it prints |
 //! | `what_if` | what would become of a job if it was created |
-//! | `steer` | hold, resume, evict, reactivate |
+//! | `hold_evict` | hold, resume, evict, reactivate |
 //! | `check`, `version` | whether Sluice is there and well |
 //! | `create` | YAML of queues and flavors |
 //! | `export` | queues and jobs of a cluster as documents, for the simulation |
@@ -21,13 +21,13 @@ mod clock;
 mod create;
 pub mod explain;
 mod export;
+mod hold_evict;
 pub mod jobs;
 pub mod list;
+pub mod listed;
 mod outcome;
 pub mod queues;
-pub mod seen;
 pub mod status;
-mod steer;
 #[cfg(test)]
 mod tests;
 mod top;
@@ -50,10 +50,10 @@ pub enum Live {
     Top(top::Top),
     #[command(name = "what-if")]
     WhatIf(Box<what_if::WhatIf>),
-    Hold(steer::Hold),
-    Resume(steer::Resume),
-    Evict(steer::Evict),
-    Reactivate(steer::Reactivate),
+    Hold(hold_evict::Hold),
+    Resume(hold_evict::Resume),
+    Evict(hold_evict::Evict),
+    Reactivate(hold_evict::Reactivate),
     #[command(subcommand)]
     Create(create::Create),
     Check(check::Check),

@@ -7,8 +7,8 @@ use kube::{Client, ResourceExt as _};
 use serde::Serialize;
 use sluice_crds::{LocalQueue, Quantity};
 
+use super::listed::list;
 use super::outcome::{EXIT_CODES, Ended, LiveError, shown};
-use super::seen::list;
 use super::view::View;
 use crate::cluster::Tell;
 use crate::table::columns;

@@ -21,13 +21,13 @@ use sluice_kinds::gates;
 use self::answer::Answer;
 use self::events::last_event;
 pub use self::events::{events_about, told_at};
+use super::hold_evict::{is_of, kind_of};
 use super::jobs::{Job, State, group_of};
 use super::list::Objects;
 use super::list::estimate_starts;
+use super::listed::{self, Unseen};
 use super::outcome::{EXIT_CODES, Ended, LiveError, object_name, shown};
 use super::queues::{Node, trees};
-use super::seen::{self, Unseen};
-use super::steer::{is_of, kind_of};
 use crate::cluster::age::age;
 use crate::cluster::{Cluster, Connection, Format, Namespaces, Served, Tell, Told, answer};
 use crate::simulate::{Estimate, parse_span};
@@ -233,7 +233,7 @@ async fn explanation(client: &Client, job: &Job) -> Result<Option<Value>, Unseen
         (None, _) => return Ok(None),
     };
     let path = format!("namespaces/{}/{resource}/{name}/explanation", job.namespace);
-    seen::visible(client, &path).await.map(Some)
+    listed::visible(client, &path).await.map(Some)
 }
 
 /// Those that come before a pending job in its LocalQueue.

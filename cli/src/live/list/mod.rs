@@ -18,8 +18,8 @@ use kube::Client;
 use sluice_crds::{LocalQueue, MANAGED_LABEL, Workload};
 
 use super::jobs::{Job, State, jobs};
+use super::listed::list;
 use super::outcome::{EXIT_CODES, Ended, LiveError, shown};
-use super::seen::list;
 use super::view::View;
 use crate::cluster::age::age;
 use crate::cluster::{Tell, Told};

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use super::super::jobs::{Job, State};
-use super::super::seen::{Unseen, visible};
+use super::super::listed::{Unseen, visible};
 
 /// The longest page that the API serves.
 const PAGE: usize = 1000;

@@ -9,9 +9,9 @@ use clap::Args;
 use kube::{Client, ResourceExt as _};
 use sluice_crds::{ClusterQueue, Cohort, LocalQueue};
 
+use super::listed::list;
 use super::outcome::{EXIT_CODES, Ended, LiveError, shown};
 use super::queues::{Node, trees};
-use super::seen::list;
 use super::view::View;
 use crate::cluster::{ClusterError, Tell, Told};
 use crate::table::{NONE, columns};

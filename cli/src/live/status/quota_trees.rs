@@ -5,8 +5,8 @@ use kube::Client;
 use serde::Deserialize;
 use sluice_crds::Quantity;
 
+use super::super::listed::{Unseen, visible};
 use super::super::queues::{Node, Resource};
-use super::super::seen::{Unseen, visible};
 
 /// Trees that are asked about; those after them show what their objects say.
 const TREES_MAX: usize = 100;

@@ -29,8 +29,8 @@ use sluice_kinds::view::QueueLabels;
 pub use self::settings::is_without_namespace;
 use self::settings::{Clock, Place, Role};
 use crate::input::{Document, InputError};
+use crate::read_object;
 use crate::report::ObjectReport;
-use crate::see;
 use crate::simulate::durations::Durations;
 use crate::simulate::jobs::{InputJob, JOBS_MAX, Jobs};
 use crate::simulate::problem::{Failure, Problems};
@@ -213,7 +213,7 @@ fn read_jobs(
     if options.reports {
         let jobs = given.files.iter();
         let jobs = jobs.filter(|document| Role::of(document) == Role::Job);
-        let report = |document| see::object(document, &rules, queue_labels);
+        let report = |document| read_object::object(document, &rules, queue_labels);
         input.reports = jobs.map(report).collect();
     }
     let reader = trace::Reader {

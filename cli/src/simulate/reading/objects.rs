@@ -19,8 +19,8 @@ use super::annotations::{arrival, no_duration, said_duration};
 use super::settings::{Place, Role, name_of, text};
 use super::workloads;
 use crate::input::Document;
+use crate::read_object;
 use crate::rules::Rules;
-use crate::see;
 use crate::simulate::jobs::{Class, InputJob, Jobs, Priority};
 use crate::simulate::problem::Problems;
 use crate::simulate::quotas::Quotas;
@@ -90,7 +90,7 @@ impl Reader<'_> {
     /// # Errors
     /// All that is wrong with it.
     pub fn job(&self, object: &Value, jobs: &mut Jobs) -> Result<Vec<InputJob>, Vec<String>> {
-        let kind = match see::reader(object, self.rules) {
+        let kind = match read_object::reader(object, self.rules) {
             Ok((_, kind)) => kind,
             Err((None, _)) if self.ignores_other_kinds => return Ok(Vec::new()),
             Err((_, problem)) => return Err(vec![problem.to_string()]),

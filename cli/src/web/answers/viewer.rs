@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use tokio::sync::Mutex;
 
 use crate::cluster::{ClusterError, Served};
-use crate::live::seen::list;
+use crate::live::listed::list;
 use crate::live::{LiveError, list::Objects};
 use crate::web::problem::{Problem, Problems};
 

@@ -14,8 +14,8 @@ use super::viewer::{Answer, Viewer};
 use crate::live::explain::requests;
 use crate::live::jobs::{Job, State};
 use crate::live::list::{Objects, all_pending};
+use crate::live::listed::Unseen;
 use crate::live::queues::Node;
-use crate::live::seen::Unseen;
 use crate::live::status;
 use crate::web::problem::{Problem, Problems};
 

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use sluice_crds::Workload;
 
 use super::jobs::owner;
+use super::listed::list;
 use super::outcome::{EXIT_CODES, Ended, LiveError, object_name};
-use super::seen::list;
 use crate::cluster::{
     Cluster, ClusterError, Connection, Declared, Namespaces, POD_GROUP, Resource, Served, Tell,
     Told, answer, declared,
