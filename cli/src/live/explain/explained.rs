@@ -1,0 +1,163 @@
+//! What is known of a job that is explained, from its objects, its events and visibility.sluice.dev. What is printed of
+//! it is in `text.rs`.
+
+use std::collections::BTreeMap;
+
+use kube::api::Api;
+use kube::{Client, ResourceExt as _};
+use serde::Serialize;
+use serde_json::Value;
+use sluice_crds::{ClusterQueue, Quantity, Workload};
+
+use super::super::hold_evict::is_of;
+use super::super::jobs::{Job, State};
+use super::super::list::Objects;
+use super::super::listed::{self, Unseen};
+use super::super::outcome::LiveError;
+use super::super::queues::{Node, trees};
+use super::events::last_event;
+use crate::cluster::{Tell, Told, answer};
+use crate::simulate::Estimate;
+
+/// A job, explained.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Explained {
+    /// The job.
+    pub job: Job,
+    /// The ClusterQueue of its LocalQueue.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cluster_queue: Option<String>,
+    /// What it asks for in all.
+    pub requests: BTreeMap<String, Quantity>,
+    /// The pending jobs of its LocalQueue that come before it.
+    pub ahead: Vec<String>,
+    /// What its conditions, or the last event about it, say.
+    pub told: Vec<(String, String)>,
+    /// How its ClusterQueue stands, if the caller may see it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queue: Option<Node>,
+    /// What visibility.sluice.dev says, if it does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub explanation: Option<Value>,
+    /// When it will start, if it waits and that can be estimated.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start: Option<Estimate>,
+    /// Why that can't be estimated.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub no_estimate: Option<String>,
+}
+
+/// The job of this kind and name, explained by the objects of its namespace; none if it is not queued.
+///
+/// # Errors
+/// What is not known can't be told.
+pub async fn explained(
+    client: &Client,
+    objects: &Objects,
+    kind: &str,
+    name: &str,
+    tell: &mut Tell<'_>,
+) -> Result<Option<Explained>, LiveError> {
+    let jobs = objects.jobs();
+    let Some(job) = jobs.iter().find(|job| job.kind == kind && job.name == name) else {
+        return Ok(None);
+    };
+    let mut workloads = objects.workloads.iter();
+    let workload = workloads.find(|workload| is_of(workload, kind, name));
+    let mut queues = objects.queues.iter();
+    let cluster_queue = queues.find(|queue| queue.name_any() == job.queue);
+    let cluster_queue = cluster_queue.map(|queue| queue.spec.cluster_queue.clone());
+    let queue = match &cluster_queue {
+        Some(name) => queue(client, name).await,
+        None => None,
+    };
+    let told = match workload {
+        Some(workload) => conditions(workload),
+        None => last_event(client, &job.namespace, name).await,
+    };
+    let explanation = match explanation(client, job).await {
+        Ok(explanation) => explanation,
+        Err(why) => {
+            let text =
+                format!("what it lacks and who is ahead in its ClusterQueue is not known: {why}");
+            tell(Told::Note(text))?;
+            None
+        }
+    };
+    Ok(Some(Explained {
+        start: None,
+        no_estimate: None,
+        explanation,
+        requests: workload.map(requests).unwrap_or_default(),
+        ahead: ahead(&jobs, job),
+        job: job.clone(),
+        cluster_queue,
+        told,
+        queue,
+    }))
+}
+
+/// How a ClusterQueue stands; none if the caller may not see it.
+async fn queue(client: &Client, name: &str) -> Option<Node> {
+    let api: Api<ClusterQueue> = Api::all(client.clone());
+    let queue = answer("read the ClusterQueue", api.get(name)).await.ok()?;
+    let nodes = trees(&[queue], &[]);
+    let node = nodes.into_iter().find(|node| node.kind == "ClusterQueue")?;
+    Some(Node { depth: 0, ..node })
+}
+
+/// What visibility.sluice.dev says about a job. Of one that gates hold there is no more to say.
+async fn explanation(client: &Client, job: &Job) -> Result<Option<Value>, Unseen> {
+    let (resource, name) = match (&job.workload, job.kind.as_str()) {
+        (Some(workload), _) => ("workloads", workload),
+        (None, "Pod") => ("pods", &job.name),
+        (None, _) => return Ok(None),
+    };
+    let path = format!("namespaces/{}/{resource}/{name}/explanation", job.namespace);
+    listed::visible(client, &path).await.map(Some)
+}
+
+/// Those that come before a pending job in its LocalQueue.
+pub(super) fn ahead(jobs: &[Job], job: &Job) -> Vec<String> {
+    let before = jobs.iter().filter(|other| {
+        job.place.is_some()
+            && other.queue == job.queue
+            && other.place < job.place
+            && other.state == State::Pending
+    });
+    before
+        .map(|other| format!("{}/{}", other.kind, other.name))
+        .collect()
+}
+
+/// What a Workload asks for in all.
+pub fn requests(workload: &Workload) -> BTreeMap<String, Quantity> {
+    let mut sums: BTreeMap<String, i128> = BTreeMap::new();
+    for set in &workload.spec.pod_sets {
+        for (resource, quantity) in &set.requests {
+            let each = quantity.nanos().unwrap_or_default();
+            let sum = sums.entry(resource.clone()).or_default();
+            *sum = sum.saturating_add(each.saturating_mul(i128::from(set.count)));
+        }
+    }
+    let sums = sums.into_iter();
+    sums.map(|(resource, nanos)| {
+        let quantity = Quantity::of(&resource, nanos);
+        (resource, quantity)
+    })
+    .collect()
+}
+
+fn conditions(workload: &Workload) -> Vec<(String, String)> {
+    let conditions = workload.status.iter().flat_map(|status| &status.conditions);
+    conditions
+        .map(|condition| {
+            let kind = format!(
+                "{}={} ({})",
+                condition.type_, condition.status, condition.reason
+            );
+            (kind, condition.message.clone())
+        })
+        .collect()
+}

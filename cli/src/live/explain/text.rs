@@ -1,0 +1,164 @@
+//! The explanation of a job for people. What is known of the job is in `explained.rs`.
+
+use k8s_openapi::jiff::Timestamp;
+use serde::Deserialize as _;
+
+use super::super::jobs::State;
+use super::super::status;
+use super::answer::Answer;
+use super::explained::Explained;
+use crate::cluster::age::age;
+use crate::table::{NONE, columns, fields};
+
+/// How many of those ahead are named.
+const NAMED_MAX: usize = 5;
+
+/// The explanation for people.
+pub(super) fn text(explained: &Explained, now: Timestamp) -> String {
+    let Explained { job, ahead, .. } = explained;
+    let since = job.since.map(|since| format!(" for {}", age(since, now)));
+    let place = match (job.place, job.pending) {
+        (Some(place), Some(pending)) => format!("{place} of {pending}"),
+        _ => NONE.to_owned(),
+    };
+    let queue = match &explained.cluster_queue {
+        Some(cluster_queue) => format!("{} (ClusterQueue {cluster_queue})", job.queue),
+        None => job.queue.clone(),
+    };
+    let requests = explained.requests.iter();
+    let requests: Vec<String> = requests
+        .map(|(name, amount)| format!("{name} {amount}"))
+        .collect();
+    let mut named: Vec<String> = ahead.iter().take(NAMED_MAX).cloned().collect();
+    let more = ahead.len().saturating_sub(NAMED_MAX);
+    if 0 < more {
+        named.push(format!("and {more} more"));
+    }
+    let or_none = |text: String| {
+        if text.is_empty() {
+            NONE.to_owned()
+        } else {
+            text
+        }
+    };
+    let answer = explained.explanation.as_ref();
+    let answer = answer.and_then(|answer| Answer::deserialize(answer).ok());
+    let mut known = vec![
+        ("Job", format!("{}/{}", job.kind, job.name)),
+        ("Queue", queue),
+        (
+            "State",
+            format!("{:?}{}", job.state, since.unwrap_or_default()),
+        ),
+        ("Priority", job.priority.to_string()),
+        ("Place", place),
+    ];
+    if answer.is_none() {
+        known.push(("Ahead", or_none(named.join(", "))));
+    }
+    known.push(("Requests", or_none(requests.join(", "))));
+    if let Some(answer) = &answer {
+        known.extend(answer.fields(!explained.told.is_empty()));
+    }
+    if let Some(start) = &explained.start {
+        known.push(("Start", start.range()));
+        known.push(("Estimated", start.reason()));
+    }
+    if let Some(why) = &explained.no_estimate {
+        known.push(("Start", format!("can't be estimated: {why}")));
+    }
+    let mut text = fields(&known, 0);
+    if let Some(table) = answer.and_then(|answer| answer.table()) {
+        text.extend(["\n", &table]);
+    }
+    if job.state == State::Gated && !job.message.is_empty() {
+        text.extend(["\n", &job.message, "\n"]);
+    }
+    if !explained.told.is_empty() {
+        let rows: Vec<Vec<String>> = explained
+            .told
+            .iter()
+            .map(|(kind, message)| vec![kind.clone(), message.clone()])
+            .collect();
+        text.push('\n');
+        text.push_str(&columns(&["CONDITION", "MESSAGE"], &rows, 0));
+    }
+    if let Some(node) = &explained.queue {
+        text.push('\n');
+        text.push_str(&status::tree(std::slice::from_ref(node), true));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use insta::assert_snapshot;
+
+    use sluice_crds::Quantity;
+
+    use super::super::super::jobs::Job;
+    use super::super::explained::ahead;
+    use super::*;
+
+    fn job(name: &str, place: usize) -> Job {
+        Job {
+            namespace: "blue".to_owned(),
+            kind: "Job".to_owned(),
+            name: name.to_owned(),
+            workload: Some(format!("{name}-1")),
+            queue: "main".to_owned(),
+            state: State::Pending,
+            priority: 10,
+            place: Some(place),
+            pending: Some(8),
+            ahead: None,
+            since: "2026-03-01T11:00:00Z".parse().ok(),
+            reason: "WaitingForQuota".to_owned(),
+            message: String::new(),
+            start: None,
+            no_estimate: None,
+            order: (0, String::new()),
+        }
+    }
+
+    #[test]
+    fn a_pending_job_is_explained() {
+        let all: Vec<Job> = (1..=8)
+            .map(|place| job(&format!("job-{place}"), place))
+            .collect();
+        let last = all.last().unwrap();
+        let amount = |amount: &str| Quantity(amount.to_owned());
+        let explained = Explained {
+            job: last.clone(),
+            cluster_queue: Some("team-a".to_owned()),
+            requests: [
+                ("cpu".to_owned(), amount("2")),
+                ("memory".to_owned(), amount("4Gi")),
+            ]
+            .into(),
+            ahead: ahead(&all, last),
+            told: vec![(
+                "QuotaReserved=False (WaitingForQuota)".to_owned(),
+                "2 more cpu is needed".to_owned(),
+            )],
+            queue: None,
+            explanation: None,
+            start: None,
+            no_estimate: Some("there is no cluster".to_owned()),
+        };
+        let now = "2026-03-01T12:00:00Z".parse().unwrap();
+        assert_snapshot!(text(&explained, now), @r"
+    Job:       Job/job-8
+    Queue:     main (ClusterQueue team-a)
+    State:     Pending for 60m
+    Priority:  10
+    Place:     8 of 8
+    Ahead:     Job/job-1, Job/job-2, Job/job-3, Job/job-4, Job/job-5, and 2 more
+    Requests:  cpu 2, memory 4Gi
+    Start:     can't be estimated: there is no cluster
+
+    CONDITION                               MESSAGE
+    QuotaReserved=False (WaitingForQuota)   2 more cpu is needed
+    ");
+    }
+}
