@@ -12,7 +12,7 @@
 //! | `jobkinds` | JobKinds outside of the controller: the policy of the webhooks, and their rules |
 //! | `visibility` | the API for readers: who waits in which queue |
 //! | `controller` | watches in, the engine in the middle, writes out |
-//! | `uncharged` | pods that run without usage |
+//! | `pods_without_managed_label` | pods that run with a queue label and without the label `sluice.dev/managed` |
 //! | `run` | wires the folders together |
 #![forbid(unsafe_code)]
 #![allow(
@@ -25,9 +25,9 @@ mod cache;
 mod controller;
 mod jobkinds;
 mod plan;
+mod pods_without_managed_label;
 mod process;
 mod run;
-mod uncharged;
 mod visibility;
 
 pub use api::client::Clients;

@@ -34,6 +34,7 @@ use crate::controller::{Options, Shell};
 use crate::jobkinds::policy;
 use crate::jobkinds::queue_states;
 use crate::jobkinds::webhook_rules::{self, Rules};
+use crate::pods_without_managed_label;
 use crate::process::args::{Args, TlsVersion};
 use crate::process::certificate::Keeper;
 use crate::process::clock::WallClock;
@@ -43,7 +44,6 @@ use crate::process::metrics::Metrics;
 use crate::process::notices::Notices;
 use crate::process::pulse::Pulse;
 use crate::process::{clock, health};
-use crate::uncharged;
 use crate::visibility::{self, ASKED_MAX, Asked, Desk, Explainer, Visibility};
 
 /// How long the controller may take to end what it has under way.
@@ -348,12 +348,12 @@ impl Replica {
         info!("leading");
         self.metrics.process.leader(true);
         let step_down = stop.child_token();
-        let basis = uncharged::Basis {
+        let basis = pods_without_managed_label::Basis {
             queue_labels: self.manifests.queue_labels.clone(),
             namespace: self.identity.namespace.clone(),
             term: election.term(),
         };
-        uncharged::keep(&self.clients, &basis, &self.metrics, &step_down);
+        pods_without_managed_label::keep(&self.clients, &basis, &self.metrics, &step_down);
         let basis = webhook_rules::Basis {
             options: self.manifests.clone(),
             policy: self.policy.clone(),

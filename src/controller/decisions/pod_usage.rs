@@ -1,7 +1,7 @@
 //! Whose quota a pod uses that runs: that of the job or group that it is admitted with, that of a job that has
 //! gone and left it behind, or quota of its own. Everybody asks here, so that each such pod with Sluice's label
 //! has usage, and once. How much that is lies in `engine_sync.rs`; pods without the label are found by
-//! `src/uncharged.rs`, which gives it to them.
+//! `src/pods_without_managed_label.rs`, which gives it to them.
 
 use std::collections::BTreeMap;
 
