@@ -17,7 +17,7 @@ use crate::controller::writes::in_flight::Kind;
 use crate::plan::pod::{pod_set_of, queue_of};
 use crate::plan::progress::LivePods;
 use crate::plan::workload_state::{self, PodSituation, may_run_without_workload, time};
-use crate::plan::{group, place, reservation_timeout, stall};
+use crate::plan::{group, place_in_queue, reservation_timeout, stall};
 use crate::process::hashing::HashMap;
 
 impl Controller {
@@ -311,13 +311,14 @@ impl Controller {
             self.pending_reasons.insert(subject, self.now);
         }
         let place_of = |gate: &Gate| self.place_of(gate);
-        let created = place::taken(pod.into(), &place_of, self.now.wall);
+        let created = place_in_queue::taken(pod.into(), &place_of, self.now.wall);
         // Its owner's gates held it too.
         let depends = pod.owner.is_some() && self.cluster.gates.any_place_is_late();
         let owner = depends
             .then(|| self.job_of_pod(pod, &key.namespace))
             .flatten();
-        let owner = owner.and_then(|job| place::lifted(job.into(), &place_of, self.now.wall));
+        let owner =
+            owner.and_then(|job| place_in_queue::lifted(job.into(), &place_of, self.now.wall));
         let created = created.max(owner);
         let created = created.map_or(i64::MAX, Timestamp::as_second);
         let priority = self.pod_priority_value(&key.namespace, pod);

@@ -16,7 +16,7 @@ use sluice_kinds::view::{Finished, PodSetView, QueueName};
 
 use super::cause::Cause;
 use super::eviction::requeue;
-use super::place::{self, PlaceOf};
+use super::place_in_queue::{self, PlaceOf};
 use super::plan_and_notes::{Note, Now, Plan};
 use super::requeue_backoff::Backoff;
 use super::workload;
@@ -217,7 +217,8 @@ fn taken(
 ) -> Option<Time> {
     let recorded = record.and_then(WorkloadRecord::recorded_place);
     let pods = situation.pods.iter();
-    let lifted = pods.filter_map(|(_, pod)| place::known((*pod).into(), situation.place_of));
+    let lifted =
+        pods.filter_map(|(_, pod)| place_in_queue::known((*pod).into(), situation.place_of));
     let taken = recorded.or(oldest.created);
     taken.into_iter().chain(lifted).max().map(Time)
 }

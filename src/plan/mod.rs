@@ -17,7 +17,7 @@ pub mod job;
 pub mod late_admissions;
 pub mod lineage;
 pub mod pending_reason;
-pub mod place;
+pub mod place_in_queue;
 mod placement;
 mod plan_and_notes;
 pub mod pod;

@@ -18,7 +18,7 @@ use sluice_kinds::view::QueueName;
 
 use super::gates::{self, GateAction, GateNow};
 use super::group;
-use super::place;
+use super::place_in_queue;
 use super::plan_and_notes::{Note, Now};
 use super::write::{PodPurpose, Write};
 use crate::cache::{JobRecord, PodKey, PodRecord, Subject};
@@ -170,13 +170,13 @@ pub fn act_on_gates(
     gate: &dyn Fn(&Gate) -> Option<GateNow>,
     now: Now,
 ) -> Option<(Write, Vec<Note>)> {
-    let place_of = |name: &Gate| place::of(gate(name).as_ref());
+    let place_of = |name: &Gate| place_in_queue::of(gate(name).as_ref());
     let is_queued = pod.mode != PodMode::Child && pod.queue_gate.is_some();
     let action = if pod.is_held_by_gates() {
         gates::act(pod.into(), gate, now)
     } else if is_queued {
         // Before its other gates are lifted, and it can be admitted.
-        place::complete(pod.into(), &place_of, now)
+        place_in_queue::complete(pod.into(), &place_of, now)
     } else {
         None
     };

@@ -13,7 +13,7 @@ use sluice_kinds::{CompiledKind, Suspension};
 use crate::cache::JobRecord;
 use crate::cache::job::Reading;
 use crate::plan::gates::{self, GateAction, GateNow};
-use crate::plan::place;
+use crate::plan::place_in_queue;
 use crate::plan::plan_and_notes::{Note, Plan};
 use crate::plan::situation::Situation;
 use crate::plan::write::{JobPatch, JobPurpose, Write};
@@ -136,9 +136,10 @@ fn act_on_gates(situation: &Situation<'_>) -> Option<Plan> {
 /// policy saw it. And when a gate was lifted, if that is the place of its pods and nobody else keeps it.
 pub(super) fn mend(situation: &Situation<'_>) -> Option<Plan> {
     let Situation { job, gate, .. } = situation;
-    let place_of = |name: &Gate| place::of(gate(name).as_ref());
+    let place_of = |name: &Gate| place_in_queue::of(gate(name).as_ref());
     let is_each = job.hold == Hold::EachPod && !job.is_held();
-    let completed = is_each.then(|| place::complete((*job).into(), &place_of, situation.now));
+    let completed =
+        is_each.then(|| place_in_queue::complete((*job).into(), &place_of, situation.now));
     let action = completed
         .flatten()
         .or_else(|| GateAction::without_labels(&job.stale_labels))?;

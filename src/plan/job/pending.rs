@@ -13,7 +13,7 @@ use crate::cache::JobRecord;
 use crate::cache::job::Reading;
 use crate::plan::cause::SUSPENDED;
 use crate::plan::eviction::paused_text;
-use crate::plan::place;
+use crate::plan::place_in_queue;
 use crate::plan::plan_and_notes::{Note, Plan};
 use crate::plan::situation::Situation;
 use crate::plan::workload::{self, priority};
@@ -22,8 +22,8 @@ use crate::plan::write_builders::{delete_workload, hold, release, runs_unheld, s
 
 /// When the job takes its place in its queue.
 fn taken(situation: &Situation<'_>) -> Option<Timestamp> {
-    let place_of = |gate: &Gate| place::of((situation.gate)(gate).as_ref());
-    place::taken(situation.job.into(), &place_of, situation.now)
+    let place_of = |gate: &Gate| place_in_queue::of((situation.gate)(gate).as_ref());
+    place_in_queue::taken(situation.job.into(), &place_of, situation.now)
 }
 
 /// A job that waits for quota, or for its user. What its Workload waits for is told with what others wait
@@ -77,7 +77,7 @@ pub(super) fn pending(situation: &Situation<'_>, reading: &Reading, queue: &str)
     let mut spec = workload::spec(queue, pod_sets, None, &priority);
     spec.active = record.is_none_or(|record| record.spec.active);
     let recorded = record.and_then(|record| record.spec.job_creation_timestamp.as_ref());
-    let place = place::kept(recorded.map(|at| at.0), situation.job.created);
+    let place = place_in_queue::kept(recorded.map(|at| at.0), situation.job.created);
     let place = place.or_else(|| taken(situation));
     spec.job_creation_timestamp = place.map(Time);
     match situation.workload {

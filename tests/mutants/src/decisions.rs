@@ -148,8 +148,8 @@ pub(crate) static MUTANTS: &[Mutant] = &[
         "a job keeps the place of its Workload instead of its own",
         "src/plan/job/pending.rs",
         (
-            "place::kept(recorded.map(|at| at.0), situation.job.created)",
-            "place::kept(recorded.map(|at| at.0), None)",
+            "place_in_queue::kept(recorded.map(|at| at.0), situation.job.created)",
+            "place_in_queue::kept(recorded.map(|at| at.0), None)",
         ),
         Unit("src", "a_job_takes_the_place_of_its_own_creation"),
     ),
