@@ -179,7 +179,7 @@ fn hold(request: &Request, edit: &Edit<'_>, policy: &Policy) -> Verdict {
         return Verdict::early(problem);
     }
     Verdict {
-        patch: jobs::hold::hold(request, edit, policy),
+        patch: jobs::hold_patch::hold(request, edit, policy),
         warnings: jobs::pause::advice(request, edit, policy)
             .into_iter()
             .collect(),
@@ -215,7 +215,7 @@ fn check_can_be_held(request: &Request, edit: &Edit<'_>, policy: &Policy) -> Opt
     if policy.manages(&request.kind.group, &request.kind.kind) {
         return None;
     }
-    let asks = |object| jobs::held::check_is_managed(request, object, policy);
+    let asks = |object| jobs::reason_to_hold::check_is_managed(request, object, policy);
     match edit.old.and_then(asks) {
         Some(_) => None,
         None => asks(edit.new),

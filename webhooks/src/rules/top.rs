@@ -7,7 +7,7 @@ use sluice_kinds::pod_hold::MIRROR_ANNOTATION;
 use crate::admission::policy::Policy;
 use crate::admission::request::Request;
 use crate::rules::author::{Author, is_made_by_controller};
-use crate::rules::jobs::held::is_child;
+use crate::rules::jobs::reason_to_hold::is_child;
 
 /// Whether `object` stands at the top: not if Sluice writes it, nor if it is a child of a managed object, or of a pod of
 /// one, and the controller that makes such children writes it, nor a pod that a controller makes. An owner reference by itself says

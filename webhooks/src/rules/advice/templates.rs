@@ -12,7 +12,7 @@ use sluice_kinds::{CompiledKind, Hold};
 use crate::admission::edit::Edit;
 use crate::admission::policy::Policy;
 use crate::admission::request::Request;
-use crate::rules::jobs::held::hold_of;
+use crate::rules::jobs::reason_to_hold::hold_of;
 use crate::rules::queue_label::{queue_of, queue_of_pods};
 
 const GATE: &str =

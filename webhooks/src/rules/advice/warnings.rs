@@ -13,7 +13,7 @@ use crate::admission::policy::Policy;
 use crate::admission::queue_states::Idle;
 use crate::admission::request::Request;
 use crate::rules::advice::{classes, fits, keys, templates};
-use crate::rules::jobs::held::hold_of;
+use crate::rules::jobs::reason_to_hold::hold_of;
 use crate::rules::queue_label::queue_of;
 use crate::rules::top::is_top;
 

@@ -12,7 +12,7 @@ use crate::admission::edit::Edit;
 use crate::admission::policy::Policy;
 use crate::admission::request::Request;
 use crate::rules::growth;
-use crate::rules::jobs::held::{hold_of, reason_to_hold};
+use crate::rules::jobs::reason_to_hold::{hold_of, reason_to_hold};
 use crate::rules::queue_label::queue_of;
 
 /// Where `kubectl apply`, and tools that do as it does, keep the manifest that was applied.

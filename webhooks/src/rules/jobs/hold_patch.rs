@@ -8,8 +8,8 @@ use sluice_kinds::{CompiledKind, Hold, gates};
 use crate::admission::edit::Edit;
 use crate::admission::policy::Policy;
 use crate::admission::request::Request;
-use crate::rules::jobs::held::{hold_of, is_child, reason_to_hold};
 use crate::rules::jobs::pause;
+use crate::rules::jobs::reason_to_hold::{hold_of, is_child, reason_to_hold};
 use crate::rules::queue_label::queue_of;
 
 /// The patch that holds an object: at its creation, at each edit of one that its templates hold and whose
