@@ -42,6 +42,8 @@ impl Controller {
             unused,
             bound_pods: &|| self.bound_pods(subject),
             may_be_admitted: self.writes.may_be_admitted(subject),
+            awaits_reply: in_flight.is_some_and(|kind| kind != Kind::Explanation)
+                && self.engine.admission(&id).is_some(),
             is_free: in_flight.is_none_or(|kind| kind == Kind::Explanation)
                 && !self.writes.is_backing_off(subject),
             may_wait: &|| self.may_wait(subject, workload),

@@ -42,13 +42,18 @@ pub struct Situation<'a> {
     pub bound_pods: &'a dyn Fn() -> HashMap<String, u32>,
     /// Whether an admission of it is under way.
     pub may_be_admitted: bool,
+    /// Whether the engine counts usage of it, and a write of it is under way. A watch may show what was written before
+    /// the reply does.
+    pub awaits_reply: bool,
     /// Whether no write of it is under way that matters, and it does not back off after one.
     pub is_free: bool,
     /// Whether nothing but its record keeps it from being admitted.
     pub may_wait: &'a dyn Fn() -> bool,
 }
 
-/// The state of a job or group with a Workload; none while the engine assumes an admission that is under way.
+/// The state of a job or group with a Workload; none while the engine assumes an admission that is under way, or until
+/// the reply comes to what queues it again: it goes from evicted to pending at once, as another change between the two
+/// would end the preemption round (docs/queues.md, "Preemption comes to an end").
 ///
 /// # Errors
 /// Its admission can't be counted.
@@ -83,7 +88,7 @@ pub fn state(situation: &Situation<'_>) -> Result<Option<WorkloadState>, Vec<Pro
             }
         }
         // The engine assumes an admission that is under way.
-        None if situation.may_be_admitted => return Ok(None),
+        None if situation.may_be_admitted || situation.awaits_reply => return Ok(None),
         None if situation.is_free
             && !workload.deleting
             && workload.spec.active

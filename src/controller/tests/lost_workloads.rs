@@ -5,7 +5,7 @@ use crate::plan::{JobPurpose, workload_state};
 
 impl Play {
     /// Job `a` is admitted and job `b` waits for its quota. Returns the Workload of `a`, and its release, which is sent.
-    fn release_first(&mut self) -> (DynamicObject, InFlightWrite) {
+    pub(super) fn release_first(&mut self) -> (DynamicObject, InFlightWrite) {
         self.list_settings();
         self.list_jobs([job("a"), job("b")]);
         let mut created = self.cycle().into_iter();

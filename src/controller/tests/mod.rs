@@ -30,6 +30,7 @@ mod lost_workloads;
 mod opening;
 mod pod_usage;
 mod readers;
+mod requeued;
 mod unreadable;
 
 /// A controller, and the time by its clock.
