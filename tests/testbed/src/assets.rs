@@ -99,6 +99,16 @@ impl Assets {
         Ok(built.join("cert-manager"))
     }
 
+    /// The folders with `kubelet` and `kube-proxy`, and with `kube-router`, built as in [`Assets::ensure`].
+    ///
+    /// # Errors
+    /// When there is no Go, or a build fails.
+    pub fn ensure_node() -> Result<[PathBuf; 2]> {
+        let root = repository()?;
+        let node = node_build(&root)?.ensure()?;
+        Ok([node, kube_router_build(&root)?.ensure()?])
+    }
+
     /// Downloads the CRDs of other projects, all that [`crate::Crds`] names.
     ///
     /// # Errors
@@ -139,12 +149,9 @@ fn control_plane_build(root: &Path) -> Result<Build> {
     let go_mod = read(&file)?;
     let kubernetes = required_version(&go_mod, "k8s.io/kubernetes")?;
     let etcd = required_version(&go_mod, "go.etcd.io/etcd/server/v3")?;
-    let (major, minor) = major_minor(&kubernetes)?;
     let (sums, main) = (file.with_extension("sum"), module.join("main.go"));
     let files = [&file, &sums, &main].map(|path| within(&module, path));
     let hash = hash_files(&module, &files)?;
-    // kubectl refuses to speak of versions that it can't parse.
-    let version = "k8s.io/component-base/version";
     Ok(Build {
         what: "the control plane",
         cache: root.join(".cache/controlplane"),
@@ -152,12 +159,55 @@ fn control_plane_build(root: &Path) -> Result<Build> {
         module,
         package: ".",
         output: "controlplane",
-        ldflags: format!(
-            "-s -w -X {version}.gitVersion={kubernetes} -X {version}.gitMajor={major} \
-             -X {version}.gitMinor={minor} -X {version}.gitTreeState=clean"
-        ),
+        ldflags: kubernetes_ldflags(&kubernetes)?,
         links: &NAMES,
         patch: Some(|module, _| mod_file(module)),
+    })
+}
+
+/// Tells programs of Kubernetes their version: kubectl refuses to speak of versions that it can't parse.
+fn kubernetes_ldflags(kubernetes: &str) -> Result<String> {
+    let (major, minor) = major_minor(kubernetes)?;
+    let version = "k8s.io/component-base/version";
+    Ok(format!(
+        "-s -w -X {version}.gitVersion={kubernetes} -X {version}.gitMajor={major} \
+         -X {version}.gitMinor={minor} -X {version}.gitTreeState=clean"
+    ))
+}
+
+/// One binary for both: they share most of their code.
+fn node_build(root: &Path) -> Result<Build> {
+    let module = root.join("tests/controlplane/node");
+    let kubernetes = required_version(&read(&module.join("go.mod"))?, "k8s.io/kubernetes")?;
+    let hash = hash_files(&module, &["go.mod", "go.sum", "main.go"])?;
+    Ok(Build {
+        what: "kubelet and kube-proxy",
+        cache: root.join(".cache/controlplane"),
+        key: format!("node-{kubernetes}-{hash}"),
+        module,
+        package: ".",
+        output: "kubelet",
+        ldflags: kubernetes_ldflags(&kubernetes)?,
+        links: &["kube-proxy"],
+        patch: None,
+    })
+}
+
+fn kube_router_build(root: &Path) -> Result<Build> {
+    let module = root.join("tests/controlplane/kube-router");
+    let name = "github.com/cloudnativelabs/kube-router/v2";
+    let version = required_version(&read(&module.join("go.mod"))?, name)?;
+    let hash = hash_files(&module, &["go.mod", "go.sum"])?;
+    Ok(Build {
+        what: "kube-router",
+        cache: root.join(".cache/controlplane"),
+        key: format!("kube-router-{version}-{hash}"),
+        module,
+        package: "github.com/cloudnativelabs/kube-router/v2/cmd/kube-router",
+        output: "kube-router",
+        ldflags: "-s -w".into(),
+        links: &[],
+        patch: None,
     })
 }
 
@@ -364,6 +414,18 @@ pub(crate) fn path_with(dir: &Path) -> Result<OsString> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_node_has_the_version_of_the_control_plane() -> Result<()> {
+        let root = repository()?;
+        let version = |module: &str| {
+            let go_mod = read(&root.join(module).join("go.mod"))?;
+            required_version(&go_mod, "k8s.io/kubernetes")
+        };
+        let control_plane = version("tests/controlplane")?;
+        assert_eq!(version("tests/controlplane/node")?, control_plane);
+        Ok(())
+    }
 
     #[test]
     fn splits_versions() {

@@ -29,6 +29,9 @@ enum Command {
         /// Only those of a control plane, and print the path of kubectl.
         #[arg(long)]
         kubectl: bool,
+        /// Only those of a real node, which nothing else needs, and print their folders as a PATH.
+        #[arg(long, conflicts_with = "kubectl")]
+        node: bool,
     },
     /// Start one, print how to reach it, and stop it at the end of stdin, Ctrl-C or SIGTERM.
     Up(Start),
@@ -57,7 +60,14 @@ struct Start {
 
 fn main() -> Result<ExitCode> {
     let args = Args::parse();
-    if let Command::Build { kubectl } = args.command {
+    if let Command::Build { kubectl, node } = args.command {
+        if node {
+            println!(
+                "{}",
+                std::env::join_paths(Assets::ensure_node()?)?.display()
+            );
+            return Ok(ExitCode::SUCCESS);
+        }
         let assets = Assets::ensure()?;
         if kubectl {
             println!("{}", assets.binary("kubectl")?.display());
