@@ -5,6 +5,7 @@
 
 use std::ffi::OsString;
 use std::io::Read;
+use std::net::Ipv4Addr;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -50,6 +51,10 @@ struct Start {
     /// How many nodes to play.
     #[arg(long, default_value_t = 2)]
     nodes: usize,
+    /// Play none: real nodes come, and their pods reach the API server at port 6443 of this address. It listens on
+    /// all addresses: give it a network namespace of its own.
+    #[arg(long, value_name = "ADDRESS", conflicts_with = "nodes")]
+    real_nodes: Option<Ipv4Addr>,
     /// YAML to apply before the controllers start, CRDs for example; may be repeated.
     #[arg(long, value_name = "FILE")]
     manifest: Vec<PathBuf>,
@@ -110,7 +115,10 @@ impl Start {
             options.manifests.push(read(path)?);
         }
         options.nodes = self.nodes;
-        Ok(options)
+        Ok(match self.real_nodes {
+            Some(address) => options.for_real_nodes(address),
+            None => options,
+        })
     }
 
     async fn start(&self) -> Result<Started> {

@@ -1,5 +1,6 @@
 //! What a run may change about its control plane. The defaults are what most tests want.
 
+use std::net::Ipv4Addr;
 use std::path::Path;
 use std::time::Duration;
 
@@ -29,6 +30,8 @@ pub struct Options {
     /// The minor version of Kubernetes, for instance `1.33`, as which API servers, controllers and scheduler behave:
     /// what is newer is off, and CEL knows what that version knows. By default their own; they can go back three.
     pub emulated_version: Option<String>,
+    /// The port of the API server; by default one that is free.
+    pub api_port: Option<u16>,
     /// More arguments for the API server.
     pub api_server_args: Vec<String>,
     /// More arguments for the controller manager.
@@ -53,6 +56,7 @@ impl Default for Options {
             second_api_server: false,
             webhook_client: None,
             emulated_version: None,
+            api_port: None,
             api_server_args: Vec::new(),
             controller_manager_args: Vec::new(),
             scheduler_args: Vec::new(),
@@ -90,6 +94,23 @@ impl Options {
         // taint has gone and a pod has come; a test would lose that pod now and then.
         self.controller_manager_args
             .push("--controllers=*,-taint-eviction-controller".into());
+        self
+    }
+
+    /// Plays no nodes: whoever starts it brings real ones. Their pods reach the API server at this address of the
+    /// machine, by its Service or at the port that NetworkPolicies expect.
+    #[must_use]
+    pub fn for_real_nodes(mut self, address: Ipv4Addr) -> Self {
+        self.nodes = 0;
+        self.without.push(Component::Kwok);
+        self.api_port = Some(6443);
+        self.api_server_args.extend([
+            "--bind-address=0.0.0.0".into(),
+            format!("--advertise-address={address}"),
+            "--endpoint-reconciler-type=lease".into(),
+            // Nothing resolves the names of nodes here.
+            "--kubelet-preferred-address-types=InternalIP".into(),
+        ]);
         self
     }
 

@@ -51,7 +51,7 @@ async fn start_once(assets: &Assets, options: &Options) -> Result<ControlPlane> 
         certificates: &certificates,
         dir: &dir,
         etcd_port: ports::free()?,
-        api_port: ports::free()?,
+        api_port: options.api_port.map_or_else(ports::free, Ok)?,
         second_api_port: options.second_api_server.then(ports::free).transpose()?,
     };
     setup.write_files()?;
