@@ -9,10 +9,10 @@ HISTORIES ?= 100000
 TEST_HISTORIES ?= 40000
 MINUTES ?= 60
 
-.PHONY: help build test oracle faults upgrade matrix simulate mutants lint generate demo release bench fuzz controlplane
+.PHONY: help build test oracle faults upgrade matrix e2e simulate mutants lint generate demo release bench fuzz controlplane
 
 help: ## List the tasks.
-	@awk -F':.*## ' '/^[a-z]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## Build the release binaries: the controller and the kubectl plugin.
 	$(CARGO) build --release --locked --bin sluice --bin kubectl-sluice
@@ -44,6 +44,11 @@ upgrade: ## Upgrade from FROM under load, and downgrade again, with every revisi
 # Each version is built first, once: ten minutes on two cores. What was run is in the README.
 matrix: ## Run black-box tests on the Kubernetes versions MATRIX="1.33 1.36".
 	MATRIX="$(MATRIX)" tests/matrix.sh
+
+# What it needs is in the first lines of the script. KEEP=1 keeps its logs.
+e2e: ## Run real containers behind gates on a real node: kubelet, containerd and runc (needs root).
+	$(CARGO) build --locked --bin sluice --bin sluice-testbed
+	@KEEP="$(KEEP)" tests/e2e/run.sh
 
 # What it plays is in docs/simulation.md. TRACE=FILE writes the whole history of one seed.
 simulate: ## Play SEEDS seeds of the simulation from SEED on, in an optimised build.
