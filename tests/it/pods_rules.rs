@@ -22,6 +22,7 @@ both_ways!(
     edits_that_break_a_rule_are_refused,
     an_admitted_pod_does_not_grow,
     other_pods_are_left_alone,
+    a_pod_that_runs_joins_no_queue,
 );
 
 async fn pods_that_break_a_rule_are_refused(admission: Admission) -> Result<()> {
@@ -292,6 +293,35 @@ async fn other_pods_are_left_alone(admission: Admission) -> Result<()> {
         let waits = scene.create(&Pod::new("waits").queue("q").json()).await?;
         ensure!(has_queue_gate(&waits), "{waits}");
         Ok(())
+    })
+    .await
+}
+
+/// Its usage would count there, and others would wait for quota that nobody gave it.
+async fn a_pod_that_runs_joins_no_queue(admission: Admission) -> Result<()> {
+    play(admission, "rules-joins", async |scene| {
+        scene.queue(&[quota("cpu", "4")]).await?;
+        let user = scene.editor("tenant").await?;
+        let tenant = scene.acting_as(&user)?;
+        let deployment = replicated("Deployment", "served", 1, Pod::new("served").cpu("9"));
+        tenant.create(&deployment).await?;
+        tenant
+            .create(&Job::new("free").cpu("9").runs_forever().json())
+            .await?;
+        scene.see_so_many("running", 2, is_running).await?;
+        let label = json!({"metadata": {"labels": {(QUEUE_NAME_LABEL): "q"}}});
+        for pod in scene.list("Pod").await? {
+            let name = name_of(&pod);
+            let told = refusal(tenant.try_merge("Pod", name, label.clone()).await)?;
+            ensure!(
+                told.contains("only a controller may change it"),
+                "{name}: {told}"
+            );
+        }
+        scene
+            .create(&Job::new("next").queue("q").cpu("4").json())
+            .await?;
+        scene.see_admitted("next").await
     })
     .await
 }

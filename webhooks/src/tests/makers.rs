@@ -155,6 +155,31 @@ fn propagated_gates_are_taken_off_by_sluice(
     );
 }
 
+/// A pod that runs has usage in the queue that its label names, whoever owns it: nobody but a controller may give it
+/// one, move it or take it out.
+#[rstest]
+#[case::of_a_replica_set("apps/v1", "ReplicaSet")]
+#[case::of_a_job("batch/v1", "Job")]
+#[case::of_what_nobody_knows("acme.io/v1", "Anything")]
+fn the_queue_of_an_owned_pod(#[case] api_version: &str, #[case] kind: &str) {
+    let mk = |labels: &[(&str, &str)], gates: &[&str]| {
+        owned(mk_pod(labels, &[], gates), api_version, kind)
+    };
+    let of_owner = "metadata.labels[sluice.dev/queue-name]: Forbidden: comes from the pod template of the controller that made the pod, and only a controller may change it; set the label on that object when it is created";
+    let (runs, queued) = (mk(&[], &[]), mk(&[MANAGED, (QUEUE, "a")], &[]));
+    let moved = mk(&[MANAGED, (QUEUE, "b")], &[]);
+    let left = mk(&[MANAGED], &[]);
+    for (old, new) in [(&runs, &mk(Q, &[])), (&queued, &moved), (&queued, &left)] {
+        for user in [USER, TENANT_ACCOUNT] {
+            assert_eq!(validate(user, Some(old), new).message(), of_owner);
+        }
+        assert_eq!(validate(OTHER, Some(old), new).message(), "");
+    }
+    let ended = with(mk(&[], &[]), "/status/phase", json!("Succeeded"));
+    let labelled = with(mk(Q, &[]), "/status/phase", json!("Succeeded"));
+    assert_eq!(validate(USER, Some(&ended), &labelled).message(), "");
+}
+
 /// What a pod can only be born with, by every road on which its metadata can be written.
 #[rstest]
 #[case::gate(&[], &[(GATED, "a.io/x")],

@@ -30,7 +30,7 @@ use crate::manifests::webhook_rules::pod_rule;
 use crate::rules::pods::check_create::{WITH_ITS_GROUP, WOULD_RUN};
 use crate::rules::pods::update::{
     ANOTHER_OWNER, DEACTIVATED, GROUP_ANNOTATIONS, LATE_QUEUE, QUEUE_CHANGED, QUEUE_GATE_REMOVED,
-    QUEUE_REMOVED,
+    QUEUE_OF_OWNER, QUEUE_REMOVED,
 };
 
 const IMMUTABLE: &str = "'is immutable'";
@@ -255,7 +255,8 @@ fn update(options: &Options) -> String {
          {} +\n\
          {}) +\n\
          (variables.isOwned ? [] : variables.gateProblems) +\n\
-         (variables.wasManaged || variables.isOwned || !variables.isLive ? [] :\n{})",
+         (variables.wasManaged || variables.isOwned || !variables.isLive ? [] :\n{}) +\n\
+         {}",
         kept(Map::Labels, MANAGED_LABEL, BY_SLUICE),
         annotations.join(" +\n"),
         kept(Map::Labels, POD_GROUP_LABEL, IMMUTABLE),
@@ -266,6 +267,7 @@ fn update(options: &Options) -> String {
         queue::problems(options),
         requeued(),
         queue::change_problems(None, None, Some(LATE_QUEUE)),
+        queue_of_owned(),
     )
 }
 
@@ -299,6 +301,18 @@ fn kept_owner() -> String {
     when(
         "variables.isOwned && !variables.isController && variables.owners.map(o, o.uid) != variables.oldOwners.map(o, o.uid)",
         &forbidden("'metadata.ownerReferences'", &text(ANOTHER_OWNER)),
+    )
+}
+
+/// A pod that runs without Sluice's gate has usage in the queue that it names.
+fn queue_of_owned() -> String {
+    format!(
+        "(!variables.isOwned || variables.isController || variables.wasAlone || !variables.isLive || variables.hadQueueGate ? [] :\n{})",
+        queue::change_problems(
+            Some(QUEUE_OF_OWNER),
+            Some(QUEUE_OF_OWNER),
+            Some(QUEUE_OF_OWNER)
+        ),
     )
 }
 

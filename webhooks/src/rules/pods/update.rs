@@ -34,6 +34,8 @@ pub(crate) const ANOTHER_OWNER: &str =
     "only a controller may name another one as the controller of a pod that is in a queue";
 /// The rule for a queue label that comes too late.
 pub(crate) const LATE_QUEUE: &str = "may only be set at creation, when a pod gets its scheduling gates; delete the pod and create it again with the label";
+/// The rule for the queue label of a pod that a controller made.
+pub(crate) const QUEUE_OF_OWNER: &str = "comes from the pod template of the controller that made the pod, and only a controller may change it; set the label on that object when it is created";
 
 /// The rules for the queue of a pod that is admitted.
 pub(crate) const QUEUE_CHANGED: &str = "is immutable while the pod is admitted; delete the pod and create it again in the \
@@ -217,6 +219,26 @@ pub(super) fn check_owner(old: &Value, new: &Value, author: Author<'_>) -> Optio
     let is_moved = is_managed(old) && controller_uid(old) != Some(owner);
     (is_moved && !author.is_controller())
         .then(|| Problem::forbidden("metadata.ownerReferences", ANOTHER_OWNER))
+}
+
+/// A pod that runs without Sluice's gate has usage in the queue that it names: whoever gives it another label takes
+/// quota from others, or gives back what is in use.
+pub(super) fn check_queue_of_owned(
+    old: &Value,
+    new: &Value,
+    author: Author<'_>,
+    policy: &Policy,
+) -> Option<Problem> {
+    let before = queue_of(old, policy.queue_labels());
+    let after = queue_of(new, policy.queue_labels());
+    let is_moved = before.map(|label| label.queue) != after.map(|label| label.queue);
+    if !is_moved || controller(new).is_none() || author.is_controller() {
+        return None;
+    }
+    let view = PodView::read(old, policy.queue_labels(), policy.queue_gates());
+    let may_run = view.phase == PodPhase::Live && view.queue_gate.is_none();
+    let field = after.or(before).as_ref().map(QueueLabel::field)?;
+    (view.mode == PodMode::Child && may_run).then(|| Problem::forbidden(field, QUEUE_OF_OWNER))
 }
 
 /// The queue label of a pod that is queued by itself or with its group: free while it waits, fixed

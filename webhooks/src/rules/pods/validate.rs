@@ -29,7 +29,9 @@ pub(crate) fn validate(request: &Request, edit: &Edit<'_>, policy: &Policy) -> V
         (Some(old), "" | "status") => {
             let is_own_record = is_own_record(request, edit);
             let mut problems = update::problems(old, edit.new, is_own_record, policy);
-            problems.extend(update::check_owner(old, edit.new, Author::of(request)));
+            let author = Author::of(request);
+            problems.extend(update::check_owner(old, edit.new, author));
+            problems.extend(update::check_queue_of_owned(old, edit.new, author, policy));
             problems
         }
         (Some(old), "resize") if update::has_usage(old, policy) => resize::problems(old, edit.new),
