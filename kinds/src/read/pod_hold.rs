@@ -78,8 +78,9 @@ impl PodHold {
 }
 
 #[cfg(test)]
-#[allow(clippy::needless_pass_by_value)]
 mod tests {
+    #![allow(clippy::needless_pass_by_value)]
+
     use rstest::rstest;
     use serde_json::json;
     use sluice_crds::QUEUE_GATE;
