@@ -321,7 +321,8 @@ async fn a_pod_that_runs_joins_no_queue(admission: Admission) -> Result<()> {
         scene
             .create(&Job::new("next").queue("q").cpu("4").json())
             .await?;
-        scene.see_admitted("next").await
+        scene.see_admitted("next").await?;
+        Ok(())
     })
     .await
 }
