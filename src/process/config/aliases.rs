@@ -262,7 +262,7 @@ impl Field<'_> {
             format!("may not be a key of {GROUP}: Sluice's own need no alias")
         } else if GATE_ANNOTATIONS.contains(&value) {
             "is a gate annotation".to_owned()
-        } else if is_of_kubernetes(domain) {
+        } else if is_of_kubernetes(domain) || OF_KUBERNETES.contains(&value) {
             "may not be a key of Kubernetes itself".to_owned()
         } else if self.keys.iter().take(index).any(|other| other == value) {
             return Some(Problem::duplicate(field, value));
@@ -272,6 +272,15 @@ impl Field<'_> {
         Some(Problem::invalid(field, value, rule))
     }
 }
+
+/// Labels without a domain that controllers of Kubernetes set on their pods.
+const OF_KUBERNETES: [&str; 5] = [
+    "controller-revision-hash",
+    "controller-uid",
+    "job-name",
+    "pod-template-generation",
+    "pod-template-hash",
+];
 
 /// The domains that Kubernetes keeps for itself: nobody's queues are named there.
 fn is_of_kubernetes(domain: &str) -> bool {
@@ -317,6 +326,7 @@ mod tests {
                 "kubernetes.io/metadata.name",
                 "may not be a key of Kubernetes itself",
             ),
+            ("job-name", "may not be a key of Kubernetes itself"),
             ("kueue.x-k8s.io/scheduling-gated-by", "is a gate annotation"),
         ] {
             let told = told(&["acme.io/queue", label], &[]);

@@ -85,7 +85,14 @@ mod tests {
     }
 
     /// Files that are refused: what is wrong, the fields, and what is told.
-    const REFUSED: [(&str, &str, &[&str]); 22] = [
+    const REFUSED: [(&str, &str, &[&str]); 23] = [
+        (
+            "a label without a value, by which every namespace would be managed",
+            "managedNamespaces: {selector: {matchLabels: {team: }}}",
+            &[
+                "managedNamespaces.selector.matchLabels.team: Invalid value: \"null\": must be a text",
+            ],
+        ),
         (
             "unknown field",
             "queueLabels: [x]",

@@ -91,8 +91,9 @@ fn object_fits(
             problems.push(Problem::forbidden(below, detail));
             return false;
         };
-        // As the API server does: a field that is null is absent, unless that says something else.
-        if value.is_null() && !is_nullable(schema) {
+        // As the API server does: a field that is null is absent, unless that says something else. A key of a map that
+        // has no value is a mistake: without it a selector would match more.
+        if value.is_null() && known.contains_key(name) && !is_nullable(schema) {
             return false;
         }
         fits(value, schema, &below, problems)
