@@ -7,13 +7,15 @@ use sluice_testbed::eventually;
 
 use crate::support::admission::{Admission, both_ways, play};
 use crate::support::objects::{
-    Job, cluster_queue, condition, is_admitted, is_suspended, name_of, quota, with,
+    GATES, Job, cluster_queue, condition, is_admitted, is_suspended, name_of, quota, with,
 };
+use crate::support::plugin::run_on;
 use crate::support::{DEADLINE, Scene, bed};
 
 both_ways!(
     a_paused_job_gives_its_quota_back_until_it_is_resumed,
     a_waiting_job_can_be_held_by_its_user,
+    the_plugin_holds_a_job_that_waits_until_it_is_resumed,
 );
 
 fn suspend(is_suspended: bool) -> Value {
@@ -111,6 +113,47 @@ async fn a_waiting_job_can_be_held_by_its_user(admission: Admission) -> Result<(
         ensure!(is_suspended(&scene.get("Job", "own").await?));
         scene.merge("Job", "own", suspend(false)).await?;
         scene.see_complete("own").await.map(drop)
+    })
+    .await
+}
+
+/// The one that its queue holds back, and the one that a gate does.
+async fn the_plugin_holds_a_job_that_waits_until_it_is_resumed(admission: Admission) -> Result<()> {
+    play(admission, "plugin-hold", async |scene| {
+        let queue = cluster_queue(&scene.ns, &scene.ns, &[quota("cpu", "2")]);
+        scene
+            .queue_like(with(queue, "/spec/stopPolicy", json!("Hold")))
+            .await?;
+        let gated = Job::new("gated").queue("q").gates("plugin-hold.io/a");
+        scene.create(&gated.json()).await?;
+        scene.create(&Job::new("own").queue("q").json()).await?;
+        scene
+            .see_workload("own", "waiting", |w| !is_admitted(w))
+            .await?;
+        let steer = async |verb: &str, job: &str| {
+            let command = format!("{verb} job/{job} -n {}", scene.ns);
+            let (code, stdout, stderr) = run_on(scene.cp, &command).await?;
+            let done = if verb == "hold" { "held" } else { "resumed" };
+            ensure!(
+                (code, stdout) == (0, format!("job.batch/{job} {done}\n")),
+                "{stderr}"
+            );
+            Ok::<_, anyhow::Error>(())
+        };
+        steer("hold", "own").await?;
+        see_paused(scene, "own").await?;
+        steer("hold", "gated").await?;
+        let open = json!({"metadata": {"annotations": {GATES: null}}});
+        scene.merge("Job", "gated", open).await?;
+        scene.stop("None").await?;
+        scene.create(&Job::new("other").queue("q").json()).await?;
+        scene.see_complete("other").await?;
+        for job in ["own", "gated"] {
+            ensure!(is_suspended(&scene.get("Job", job).await?), "{job}");
+            steer("resume", job).await?;
+            scene.see_complete(job).await?;
+        }
+        Ok(())
     })
     .await
 }

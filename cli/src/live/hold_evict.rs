@@ -5,7 +5,8 @@ use kube::ResourceExt as _;
 use kube::api::{Api, DynamicObject, Patch, PatchParams};
 use kube::core::ApiResource;
 use serde_json::{Value, json};
-use sluice_crds::Workload;
+use sluice_crds::{HELD_ANNOTATION, Workload};
+use sluice_kinds::HeldMark;
 
 use super::jobs::owner;
 use super::listed::list;
@@ -32,8 +33,8 @@ struct Target {
 /// Stop a queue from admitting, or suspend a job.
 ///
 /// A ClusterQueue or LocalQueue admits nothing more, and what it admitted goes on: spec.stopPolicy is set to Hold.
-/// A job is suspended, by the field that its JobKind names (spec.suspend of a Job): if it runs it is stopped, and it
-/// gives its quota back.
+/// A job is suspended, by the field that its JobKind names (spec.suspend of a Job), and marked as held by its user
+/// (sluice.dev/held: "false"): if it runs it is stopped and gives its quota back; if it waits it is not started.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_CODES)]
 pub struct Hold {
@@ -177,15 +178,14 @@ impl Stop {
         name: &str,
     ) -> Result<Option<Value>, LiveError> {
         // Who may not list JobKinds may suspend a job all the same.
-        let declared = declared(&cluster.client, served).await.unwrap_or_default();
+        let declared = declared(&cluster.client, served).await;
+        let is_unknown = declared.is_err();
         let of_kind = |kind: &Declared| kind.resource.name == resource.name;
-        let rules = declared
-            .into_iter()
-            .find(of_kind)
-            .and_then(|kind| kind.rules);
+        let mut declared = declared.unwrap_or_default().into_iter();
+        let rules = declared.find(of_kind).and_then(|kind| kind.rules);
         if let Some(rules) = rules {
             return Ok(rules.suspend_path().map(|path| {
-                let mut patch = json!({});
+                let mut patch = self.mark();
                 path.merge_into(&mut patch, json!(self.suspend));
                 patch
             }));
@@ -193,8 +193,25 @@ impl Stop {
         // Where the kind has no such field the API server would drop it silently.
         let object = answer("read the object", objects.get(name)).await?;
         let suspend = object.data.pointer("/spec/suspend");
-        let is_there = suspend.is_some_and(Value::is_boolean);
-        Ok(is_there.then(|| json!({"spec": {"suspend": self.suspend}})))
+        if !suspend.is_some_and(Value::is_boolean) {
+            return Ok(None);
+        }
+        // What no JobKind declares may as well be of a kind that Sluice does not hold, as a CronJob.
+        let mut patch = if is_unknown { self.mark() } else { json!({}) };
+        if let Value::Object(fields) = &mut patch {
+            fields.insert("spec".to_owned(), json!({"suspend": self.suspend}));
+        }
+        Ok(Some(patch))
+    }
+
+    /// Whose the suspension is: a job that waits is suspended as it is, and without the mark Sluice would start it.
+    /// When it is resumed Sluice writes the mark.
+    fn mark(&self) -> Value {
+        if self.suspend {
+            json!({"metadata": {"annotations": {HELD_ANNOTATION: HeldMark::Released.value()}}})
+        } else {
+            json!({})
+        }
     }
 }
 

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::Stdio;
 
 use anyhow::{Result, ensure};
+use sluice_testbed::ControlPlane;
 use tokio::process::Command;
 use tokio::time::timeout;
 
@@ -22,9 +23,14 @@ pub fn plugin() -> Result<PathBuf> {
 
 /// Exit code, standard output and standard error of the plugin, run by the administrator.
 pub async fn run(bed: &Bed, arguments: &str) -> Result<(i32, String, String)> {
+    run_on(&bed.cp, arguments).await
+}
+
+/// The same on a control plane.
+pub async fn run_on(cp: &ControlPlane, arguments: &str) -> Result<(i32, String, String)> {
     let mut command = Command::new(plugin()?);
     command.args(arguments.split(' '));
-    command.arg("--kubeconfig").arg(bed.cp.kubeconfig());
+    command.arg("--kubeconfig").arg(cp.kubeconfig());
     command.stdin(Stdio::null());
     let output = timeout(DEADLINE, command.output()).await??;
     Ok((
