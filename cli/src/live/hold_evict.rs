@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use sluice_crds::{HELD_ANNOTATION, Workload};
 use sluice_kinds::HeldMark;
 
-use super::jobs::owner;
+use super::jobs::Called;
 use super::listed::list;
 use super::outcome::{EXIT_CODES, Ended, LiveError, object_name};
 use crate::cluster::{
@@ -224,11 +224,14 @@ async fn activate(
 ) -> Result<Ended, LiveError> {
     let (kind, name) = object_name(object, "job/train")?;
     let (cluster, namespace) = connect(target).await?;
-    let kind = kind_of(&cluster, kind).await?;
+    let (group, kind) = kind_of(&cluster, kind).await?;
     let workloads: Vec<Workload> = list(&cluster.client, Some(&namespace), None, tell).await?;
-    let found = workloads
-        .iter()
-        .find(|workload| is_of(workload, &kind, name));
+    let called = Called {
+        group: Some(&group),
+        kind: &kind,
+        name,
+    };
+    let found = workloads.iter().find(|workload| called.is_of(workload));
     let Some(workload) = found else {
         let told =
             format!("{kind} {name:?} has no Workload in namespace {namespace}: it is not queued");
@@ -244,18 +247,13 @@ async fn activate(
     patched(&api, &workload.name_any(), &patch, told, tell).await
 }
 
-/// The kind that a word means; `PodGroup` for groups of pods, which are no objects.
-pub(super) async fn kind_of(cluster: &Cluster, word: &str) -> Result<String, LiveError> {
+/// The API group and the kind that a word means; no group and `PodGroup` for groups of pods, which are no objects.
+pub(super) async fn kind_of(cluster: &Cluster, word: &str) -> Result<(String, String), LiveError> {
     if word.eq_ignore_ascii_case(POD_GROUP) {
-        return Ok(POD_GROUP.to_owned());
+        return Ok((String::new(), POD_GROUP.to_owned()));
     }
-    Ok(Served::ask(&cluster.client).await?.named(word)?.api.kind)
-}
-
-/// Whether a Workload stands for this job or group.
-pub(super) fn is_of(workload: &Workload, kind: &str, name: &str) -> bool {
-    let (of_kind, of_name) = owner(workload);
-    of_kind == kind && of_name == name
+    let found = Served::ask(&cluster.client).await?.named(word)?.api;
+    Ok((found.group, found.kind))
 }
 
 async fn connect(target: &Target) -> Result<(Cluster, String), LiveError> {

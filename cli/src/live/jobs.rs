@@ -5,14 +5,16 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use k8s_openapi::jiff::Timestamp;
-use kube::ResourceExt as _;
+use kube::{Resource as _, ResourceExt as _};
 use serde::Serialize;
 use serde_json::Value;
-use sluice_crds::{LocalQueue, POD_GROUP_LABEL, Workload};
+use sluice_crds::{GROUP, LocalQueue, POD_GROUP_LABEL, Workload};
 use sluice_kinds::QueueGates;
+use sluice_kinds::metadata::group_version;
 use sluice_kinds::pod::{PodMode, PodPhase, PodView};
 use sluice_kinds::view::{QueueLabels, QueueName};
 
+use crate::cluster::POD_GROUP;
 use crate::simulate::Estimate;
 
 /// Why a pod is not scheduled whose gates of others hold it, or a Workload is not queued.
@@ -41,6 +43,8 @@ pub enum State {
 pub struct Job {
     /// Its namespace.
     pub namespace: String,
+    /// The API group of its kind; empty for a pod and for a group of pods.
+    pub group: String,
     /// Its kind; `PodGroup` for a group of pods.
     pub kind: String,
     /// Its name.
@@ -107,14 +111,48 @@ fn is_true<'a>(workload: &'a Workload, kind: &str) -> Option<&'a Condition> {
     condition(workload, kind).filter(|condition| condition.status == "True")
 }
 
-/// The kind and the name of what a Workload stands for.
-pub fn owner(workload: &Workload) -> (String, String) {
+/// A job, a pod group or a pod, as who asks calls it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Called<'a> {
+    /// The API group of its kind, as several may have a kind of one name; none for any.
+    pub group: Option<&'a str>,
+    /// Its kind; `PodGroup` for a group of pods.
+    pub kind: &'a str,
+    /// Its name.
+    pub name: &'a str,
+}
+
+impl Called<'_> {
+    /// Whether a Workload stands for it.
+    pub fn is_of(&self, workload: &Workload) -> bool {
+        let (group, kind, name) = owner(workload);
+        self.is(&group, &kind, &name)
+    }
+
+    /// Whether it is this job.
+    pub fn is_job(&self, job: &Job) -> bool {
+        self.is(&job.group, &job.kind, &job.name)
+    }
+
+    fn is(&self, group: &str, kind: &str, name: &str) -> bool {
+        self.kind == kind && self.name == name && self.group.is_none_or(|own| own == group)
+    }
+}
+
+/// The API group, the kind and the name of what a Workload stands for.
+fn owner(workload: &Workload) -> (String, String, String) {
     let references = workload.metadata.owner_references.iter().flatten();
     let mut controllers = references.filter(|owner| owner.controller == Some(true));
     match (controllers.next(), workload.labels().get(POD_GROUP_LABEL)) {
-        (Some(owner), _) => (owner.kind.clone(), owner.name.clone()),
-        (None, Some(group)) => ("PodGroup".to_owned(), group.clone()),
-        (None, None) => ("Workload".to_owned(), workload.name_any()),
+        (Some(owner), _) => {
+            let (group, _) = group_version(&owner.api_version);
+            (group.to_owned(), owner.kind.clone(), owner.name.clone())
+        }
+        (None, Some(group)) => (String::new(), POD_GROUP.to_owned(), group.clone()),
+        (None, None) => {
+            let kind = Workload::kind(&()).into_owned();
+            (GROUP.to_owned(), kind, workload.name_any())
+        }
     }
 }
 
@@ -142,7 +180,7 @@ fn of_workload(workload: &Workload) -> Job {
         (State::Inactive, condition(workload, "QuotaReserved"))
     };
     let (state, told) = told;
-    let (kind, name) = owner(workload);
+    let (group, kind, name) = owner(workload);
     let created = workload.metadata.creation_timestamp.as_ref().map(|at| at.0);
     let recorded = workload.spec.job_creation_timestamp.as_ref().map(|at| at.0);
     let order = recorded.or(created).map_or(i64::MAX, Timestamp::as_second);
@@ -152,6 +190,7 @@ fn of_workload(workload: &Workload) -> Job {
     };
     Job {
         namespace: workload.namespace().unwrap_or_default(),
+        group,
         kind,
         name,
         workload: Some(workload.name_any()),
@@ -206,6 +245,7 @@ fn of_pod(pod: &Pod) -> Option<Job> {
     let gates: Vec<&str> = view.other_gates.iter().map(|gate| &**gate).collect();
     Some(Job {
         namespace: pod.namespace().unwrap_or_default(),
+        group: String::new(),
         kind: "Pod".to_owned(),
         name: pod.name_any(),
         workload: None,
@@ -234,9 +274,10 @@ fn of_pod(pod: &Pod) -> Option<Job> {
 fn gated(queue: &LocalQueue) -> impl Iterator<Item = Job> {
     let held = queue.status.iter().flat_map(|status| &status.oldest_gated);
     held.map(|held| {
-        let kind = held.kind.split('.').next().unwrap_or_default();
+        let (kind, group) = held.kind.split_once('.').unwrap_or((&held.kind, ""));
         Job {
             namespace: queue.namespace().unwrap_or_default(),
+            group: group.to_owned(),
             kind: kind.to_owned(),
             name: held.name.clone(),
             workload: None,

@@ -6,7 +6,7 @@ use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 use sluice_crds::{ClusterQueue, Cohort, LocalQueue, Workload};
 
-use super::jobs::{State, jobs};
+use super::jobs::{Called, State, jobs};
 use super::queues::trees;
 use super::{list, status};
 
@@ -187,4 +187,35 @@ fn queues_are_shown_as_a_tree() {
     let circle = trees(&[], &[cohort("a", "b"), cohort("b", "a")]);
     let names: Vec<_> = circle.iter().map(|node| node.name.as_str()).collect();
     assert_eq!(names, ["a", "b"]);
+}
+
+/// Volcano has a Job, too.
+#[test]
+fn a_kind_of_one_name_is_told_apart_by_its_group() {
+    let of_group = |api_version: &str| {
+        let mut workload = workload("same", 0, 10, &json!({}));
+        let owners = workload.metadata.owner_references.as_mut().unwrap();
+        owners[0].api_version = api_version.to_owned();
+        workload
+    };
+    let workloads = [of_group("batch.volcano.sh/v1alpha1"), of_group("batch/v1")];
+    let all = jobs(&workloads, &[], &[]);
+    for (group, found) in [
+        (Some("batch"), [false, true]),
+        (Some("batch.volcano.sh"), [true, false]),
+        (Some(""), [false, false]),
+        (None, [true, true]),
+    ] {
+        let called = Called {
+            group,
+            kind: "Job",
+            name: "same",
+        };
+        let is_of = workloads.each_ref().map(|workload| called.is_of(workload));
+        assert_eq!(is_of, found, "{group:?}");
+        assert_eq!(
+            all.iter().filter(|job| called.is_job(job)).count(),
+            found.iter().filter(|is| **is).count()
+        );
+    }
 }

@@ -9,8 +9,7 @@ use serde::Serialize;
 use serde_json::Value;
 use sluice_crds::{ClusterQueue, Quantity, Workload};
 
-use super::super::hold_evict::is_of;
-use super::super::jobs::{Job, State};
+use super::super::jobs::{Called, Job, State};
 use super::super::list::Objects;
 use super::super::listed::{self, Unseen};
 use super::super::outcome::LiveError;
@@ -48,23 +47,22 @@ pub struct Explained {
     pub no_estimate: Option<String>,
 }
 
-/// The job of this kind and name, explained by the objects of its namespace; none if it is not queued.
+/// The job that is called so, explained by the objects of its namespace; none if it is not queued.
 ///
 /// # Errors
 /// What is not known can't be told.
 pub async fn explained(
     client: &Client,
     objects: &Objects,
-    kind: &str,
-    name: &str,
+    called: Called<'_>,
     tell: &mut Tell<'_>,
 ) -> Result<Option<Explained>, LiveError> {
     let jobs = objects.jobs();
-    let Some(job) = jobs.iter().find(|job| job.kind == kind && job.name == name) else {
+    let Some(job) = jobs.iter().find(|job| called.is_job(job)) else {
         return Ok(None);
     };
     let mut workloads = objects.workloads.iter();
-    let workload = workloads.find(|workload| is_of(workload, kind, name));
+    let workload = workloads.find(|workload| called.is_of(workload));
     let mut queues = objects.queues.iter();
     let cluster_queue = queues.find(|queue| queue.name_any() == job.queue);
     let cluster_queue = cluster_queue.map(|queue| queue.spec.cluster_queue.clone());
@@ -74,7 +72,7 @@ pub async fn explained(
     };
     let told = match workload {
         Some(workload) => conditions(workload),
-        None => last_event(client, &job.namespace, name).await,
+        None => last_event(client, &job.namespace, &job.name).await,
     };
     let explanation = match explanation(client, job).await {
         Ok(explanation) => explanation,

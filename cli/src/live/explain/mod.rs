@@ -19,10 +19,12 @@ pub use self::events::{events_about, told_at};
 pub use self::explained::{Explained, explained, requests};
 use self::text::text;
 use super::hold_evict::kind_of;
-use super::jobs::group_of;
+use super::jobs::{Called, group_of};
 use super::list::{Objects, estimate_starts};
 use super::outcome::{EXIT_CODES, Ended, LiveError, object_name, shown};
-use crate::cluster::{Cluster, Connection, Format, Namespaces, Served, Tell, Told, answer};
+use crate::cluster::{
+    Cluster, Connection, Format, Namespaces, POD_GROUP, Served, Tell, Told, answer,
+};
 use crate::simulate::parse_span;
 
 /// Explain why a job waits, or how it stands.
@@ -56,14 +58,22 @@ impl Explain {
         }
         let cluster = Cluster::connect(&self.connection).await?;
         let namespace = cluster.namespace(&self.namespaces)?.unwrap_or_default();
-        let kind = kind_of(&cluster, word).await?;
+        let (api_group, kind) = kind_of(&cluster, word).await?;
         let objects = Objects::list(&cluster.client, Some(&namespace), tell).await?;
         let group = group_of_member(&objects, &kind, name);
-        let (of_kind, called) = match &group {
-            Some(group) => ("PodGroup", group.as_str()),
-            None => (kind.as_str(), name),
+        let called = match &group {
+            Some(group) => Called {
+                group: Some(""),
+                kind: POD_GROUP,
+                name: group,
+            },
+            None => Called {
+                group: Some(&api_group),
+                kind: &kind,
+                name,
+            },
         };
-        let found = explained(&cluster.client, &objects, of_kind, called, tell).await?;
+        let found = explained(&cluster.client, &objects, called, tell).await?;
         let Some(mut explained) = found else {
             return self
                 .without_job(&cluster, &namespace, (word, &kind, name), group, tell)

@@ -103,6 +103,7 @@ mod tests {
     fn job(name: &str, place: usize) -> Job {
         Job {
             namespace: "blue".to_owned(),
+            group: "batch".to_owned(),
             kind: "Job".to_owned(),
             name: name.to_owned(),
             workload: Some(format!("{name}-1")),

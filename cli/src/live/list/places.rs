@@ -126,6 +126,7 @@ mod tests {
     fn job(kind: &str, name: &str, workload: Option<&str>) -> Job {
         Job {
             namespace: "blue".to_owned(),
+            group: "batch".to_owned(),
             kind: kind.to_owned(),
             name: name.to_owned(),
             workload: workload.map(str::to_owned),

@@ -13,7 +13,7 @@ use super::viewer::{Answer, Viewer};
 use crate::cluster::{ClusterError, Resource, answer};
 use crate::live::LiveError;
 use crate::live::explain::{Explained, events_about, explained};
-use crate::live::jobs::owner;
+use crate::live::jobs::Called;
 use crate::web::problem::{Problem, Problems};
 
 /// A job with its life.
@@ -40,14 +40,19 @@ impl Viewer {
     ) -> Result<Answer<Life>, Problem> {
         let mut problems = Problems::default();
         let objects = self.objects(Some(namespace), &mut problems).await?;
-        let found = explained(&self.client, &objects, kind, name, &mut problems.tell()).await;
+        // The address of a job on the page has no API group.
+        let called = Called {
+            group: None,
+            kind,
+            name,
+        };
+        let found = explained(&self.client, &objects, called, &mut problems.tell()).await;
         let mut explained = problems.or_nothing("the explanation", found)?;
         if let Some(explained) = &mut explained {
             without_time(explained);
         }
         let mut workloads = objects.workloads.iter();
-        let is_it = |workload: &&Workload| owner(workload) == (kind.to_owned(), name.to_owned());
-        let workload = workloads.find(is_it);
+        let workload = workloads.find(|workload| called.is_of(workload));
         let metadata = self.metadata(namespace, (kind, name), workload).await;
         let metadata = metadata.map_err(LiveError::from);
         let metadata = problems.or_nothing(&format!("the {kind}"), metadata)?;
