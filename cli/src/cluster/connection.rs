@@ -174,7 +174,19 @@ pub async fn answer<T>(
     what: impl fmt::Display,
     request: impl Future<Output = kube::Result<T>>,
 ) -> Result<T, ClusterError> {
-    match timeout(ANSWER_DEADLINE, request).await {
+    answer_within(ANSWER_DEADLINE, what, request).await
+}
+
+/// The same, if it has to come sooner.
+///
+/// # Errors
+/// It is refused, can't be had, or does not come in time.
+pub async fn answer_within<T>(
+    limit: Duration,
+    what: impl fmt::Display,
+    request: impl Future<Output = kube::Result<T>>,
+) -> Result<T, ClusterError> {
+    match timeout(limit, request).await {
         Ok(Ok(answer)) => Ok(answer),
         Ok(Err(kube::Error::Api(status))) => Err(ClusterError::Refused(status)),
         Ok(Err(error)) => Err(ClusterError::Unanswered {
@@ -183,7 +195,7 @@ pub async fn answer<T>(
         }),
         Err(_) => Err(ClusterError::Deadline {
             what: what.to_string(),
-            limit: ANSWER_DEADLINE,
+            limit,
         }),
     }
 }

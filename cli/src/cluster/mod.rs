@@ -11,7 +11,7 @@ pub mod pages;
 mod resource;
 mod runtime;
 
-pub use connection::{Cluster, ClusterError, Connection, Namespaces, answer};
+pub use connection::{Cluster, ClusterError, Connection, Namespaces, answer, answer_within};
 pub use declared::{Declared, declared};
 pub use output::{Format, Tell, Told};
 pub use resource::{POD_GROUP, Resource, Served, UnknownResource, object_name};

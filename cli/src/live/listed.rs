@@ -2,6 +2,7 @@
 //! visibility.sluice.dev says, or why not.
 
 use std::fmt::Debug;
+use std::time::Duration;
 
 use kube::api::{Api, DynamicObject, ListParams};
 use kube::core::ApiResource;
@@ -10,10 +11,13 @@ use serde::de::DeserializeOwned;
 use thiserror::Error;
 
 use super::outcome::LiveError;
-use crate::cluster::{ClusterError, Tell, Told, answer, pages};
+use crate::cluster::{ClusterError, Tell, Told, answer_within, pages};
 
 /// The API group of Sluice's answers.
 const VISIBILITY: &str = "visibility.sluice.dev";
+/// How long such an answer may take: the leader works it out in memory, and people wait for what comes without it. Where
+/// Sluice is down the API server says 503 at once, and kube asks again until then.
+const VISIBLE_DEADLINE: Duration = Duration::from_secs(3);
 
 /// All objects of a kind in a namespace, or in all.
 ///
@@ -92,6 +96,34 @@ pub async fn visible<T: DeserializeOwned>(client: &Client, path: &str) -> Result
     let uri = format!("/apis/{VISIBILITY}/v1alpha1/{path}");
     let request = http::Request::get(uri).body(Vec::new());
     let request = request.map_err(|error| Unseen::NoAnswer(error.to_string()))?;
-    let answer = answer(format!("ask {VISIBILITY}"), client.request(request)).await;
+    let what = format!("ask {VISIBILITY}");
+    let answer = answer_within(VISIBLE_DEADLINE, what, client.request(request)).await;
     answer.map_err(|error| Unseen::of(&error))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::time::Instant;
+
+    use kube::client::Body;
+    use serde_json::Value;
+
+    use super::*;
+
+    /// Others wait for a minute for an answer.
+    #[tokio::test]
+    async fn nobody_waits_long_for_an_api_that_does_not_answer() {
+        let silent = tower::service_fn(async |_: http::Request<Body>| {
+            std::future::pending::<Result<http::Response<Body>, Infallible>>().await
+        });
+        let client = Client::new(silent, "default");
+        let began = Instant::now();
+        let found = visible::<Value>(&client, "cohorts/all/tree").await;
+        assert!(began.elapsed() < VISIBLE_DEADLINE.saturating_mul(5));
+        assert_eq!(
+            found.unwrap_err().to_string(),
+            "visibility.sluice.dev does not answer: can't ask visibility.sluice.dev: no answer within 3 s"
+        );
+    }
 }
