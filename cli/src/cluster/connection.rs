@@ -146,6 +146,17 @@ impl ClusterError {
             _ => false,
         }
     }
+
+    /// Whether the API server says no to a reader: the caller may not see it, or there is no such object. A resource that
+    /// it does not serve is something else.
+    pub fn is_no(&self) -> bool {
+        match self {
+            Self::Refused(status) => {
+                status.code == 403 || (status.code == 404 && status.reason == "NotFound")
+            }
+            _ => false,
+        }
+    }
 }
 
 impl Connection {

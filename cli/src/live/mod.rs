@@ -39,7 +39,7 @@ use clap::Subcommand;
 
 pub use self::export::{Besides, export};
 pub use self::outcome::{Ended, LiveError};
-use crate::cluster::{Tell, run};
+use crate::cluster::{Tell, Told, run};
 
 /// Commands that ask and steer a cluster.
 #[derive(Debug, Subcommand)]
@@ -85,6 +85,17 @@ impl Live {
                 Self::Create(command) => command.run(tell),
             }
         };
-        run(command).map_err(LiveError::NoRuntime)?
+        match run(command).map_err(LiveError::NoRuntime)? {
+            Err(LiveError::Cluster(error)) if error.is_no() && !self.is_what_if() => {
+                tell(Told::Error(error.to_string()))?;
+                Ok(Ended::NotDone)
+            }
+            ended => ended,
+        }
+    }
+
+    /// Whether 1 is for what it found out, and 2 for a cluster that refuses as well.
+    fn is_what_if(&self) -> bool {
+        matches!(self, Self::WhatIf(_))
     }
 }

@@ -269,13 +269,24 @@ async fn shown(admin: &Path, tenant: &Path, ns: &str) -> Result<()> {
             format!("{ns}/main 1 5 2Gi")
         ]
     );
-    let (code, _, stderr) = sluice(tenant, "list -A");
-    assert_eq!(code, Some(2));
-    ensure!(stderr.contains("is forbidden"), "{stderr}");
+    refused(tenant, "list -A", "is forbidden");
     Ok(())
 }
 
+/// What the API server refuses, or does not know, is no wrong usage.
+fn refused(kubeconfig: &Path, arguments: &str, why: &str) {
+    let (code, stdout, stderr) = sluice(kubeconfig, arguments);
+    assert_eq!((code, stdout.as_str()), (Some(1), ""), "{arguments}");
+    let is_told = stderr.starts_with("error: ") && stderr.contains(why);
+    assert!(is_told && stderr.lines().count() == 1, "{stderr}");
+}
+
 fn explained(admin: &Path, ns: &str) {
+    let none = "\"nosuch\" not found";
+    for verb in ["explain", "hold", "resume"] {
+        refused(admin, &format!("{verb} job/nosuch -n {ns}"), none);
+    }
+    refused(admin, &format!("hold localqueue/nosuch -n {ns}"), none);
     let told = words(&less(
         admin,
         &format!("explain job/waits -n {ns}"),
@@ -459,6 +470,15 @@ async fn steered(cp: &ControlPlane, admin: &Path, tenant: &Path, ns: &str) -> Re
         stderr.contains("cannot patch resource \"workloads\""),
         "{stderr}"
     );
+    for command in [
+        "explain job/runs",
+        "evict job/runs",
+        "status",
+        "list",
+        "top",
+    ] {
+        refused(tenant, &format!("{command} -n kube-system"), "is forbidden");
+    }
     for (command, told) in [
         (
             "hold main",
