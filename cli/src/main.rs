@@ -98,11 +98,11 @@ fn uninstall(command: &Uninstall) -> ExitCode {
     let ended = command.run(&mut |line| match line {
         Line::Done(text) => write(&format!("{}\n", printable(&text))),
         Line::Left(text) => {
-            eprintln!("left: {}", printable(&text));
+            complain("left", printable(&text));
             Ok(())
         }
         Line::Failed(text) => {
-            eprintln!("error: {}", printable(&text));
+            complain("error", printable(&text));
             Ok(())
         }
     });
@@ -141,11 +141,11 @@ fn tell(told: Told) -> io::Result<()> {
     match told {
         Told::Result(text) => write(&text),
         Told::Note(note) => {
-            eprintln!("note: {}", printable(&note));
+            complain("note", printable(&note));
             Ok(())
         }
         Told::Error(error) => {
-            eprintln!("error: {}", printable(&error));
+            complain("error", printable(&error));
             Ok(())
         }
     }
@@ -157,7 +157,7 @@ fn audit(command: &Audit) -> ExitCode {
         Err(error) => return failed(FAILED, [printable(&error.to_string())]),
     };
     for note in &audited.notes {
-        eprintln!("note: {}", printable(note));
+        complain("note", printable(note));
     }
     match write(&audited.text) {
         Ok(()) if audited.is_clean => ExitCode::SUCCESS,
@@ -202,7 +202,7 @@ fn simulate(command: &simulate::Simulate) -> ExitCode {
         Err(Failure::Unwritable(error)) => return failed(FAILED, [unwritable(error)]),
     };
     for note in notes {
-        eprintln!("note: {}", printable(&note));
+        complain("note", printable(&note));
     }
     match write(&text) {
         Ok(()) => ExitCode::SUCCESS,
@@ -231,9 +231,15 @@ fn unwritable(error: impl fmt::Display) -> String {
 /// Tells `errors`, and ends with `code`.
 fn failed(code: u8, errors: impl IntoIterator<Item = impl fmt::Display>) -> ExitCode {
     for error in errors {
-        eprintln!("error: {error}");
+        complain("error", error);
     }
     ExitCode::from(code)
+}
+
+/// Writes a line to the standard error. Nobody may read that, and what is done goes on all the same: a panic here would
+/// leave it half done.
+fn complain(what: &str, text: impl fmt::Display) {
+    let _ = writeln!(io::stderr(), "{what}: {text}");
 }
 
 /// Writes to the standard output. A reader that has seen enough is no error.

@@ -53,6 +53,24 @@ fn shells_get_a_script_that_knows_the_commands() {
     }
 }
 
+/// As in `kubectl sluice status 2>&1 | true`.
+#[test]
+fn nobody_need_read_what_is_wrong() {
+    let kubeconfig = Path::new("/nonexistent/kubeconfig");
+    for command in ["status", "explain job/a", "uninstall --dry-run", "audit"] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let status = Command::new(env!("CARGO_BIN_EXE_kubectl-sluice"))
+            .args(command.split(' '))
+            .arg("--kubeconfig")
+            .arg(kubeconfig)
+            .stdout(writer.try_clone().unwrap())
+            .stderr(writer)
+            .status();
+        assert_eq!(status.unwrap().code(), Some(2), "{command}");
+    }
+}
+
 #[test]
 fn wrong_usage_is_found_before_a_cluster_is_asked() {
     let gate = "acme.io/budget";
