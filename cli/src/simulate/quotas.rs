@@ -4,12 +4,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use kube::core::{Selector, SelectorExt as _};
-use sluice_crds::UndeclaredResources;
+use sluice_crds::{QueuePriorityClasses, UndeclaredResources};
 use sluice_engine::{
     ClusterQueue, Cohort, CohortName, Event, FairPreemption, Flavor, FlavorName, LocalQueue,
     LocalQueueKey, QueueName, ResourceGroup, Settings,
 };
-use sluice_kinds::priority_classes::PriorityClasses;
+use sluice_kinds::priority_classes::{DisallowedClass, PriorityClasses, PriorityFrom};
 
 use super::play::Cell;
 
@@ -33,6 +33,8 @@ pub struct Quotas {
     pub namespaces: BTreeMap<String, BTreeMap<String, String>>,
     /// WorkloadPriorityClasses.
     pub workload_priorities: BTreeMap<String, i32>,
+    /// What ClusterQueues say of the classes of their jobs, if anything.
+    pub class_rules: BTreeMap<QueueName, QueuePriorityClasses>,
     /// PriorityClasses.
     pub priority_classes: PriorityClasses,
     /// ClusterQueues that keep pods which nobody would make again: these are not evicted, and may not borrow.
@@ -58,6 +60,23 @@ impl Quotas {
     /// The ClusterQueue that a LocalQueue points to.
     pub fn queue_of(&self, local: &LocalQueueKey) -> Option<&QueueName> {
         self.locals.get(local).map(|local| &local.cluster_queue)
+    }
+
+    /// What says which priority a job has in a LocalQueue, as the controller has it.
+    ///
+    /// # Errors
+    /// Its ClusterQueue does not allow its class.
+    pub fn priority_from<'a>(
+        &'a self,
+        queue: &LocalQueueKey,
+        label: Option<&'a str>,
+        of_pods: Option<&'a str>,
+    ) -> Result<PriorityFrom<'a>, DisallowedClass> {
+        let rules = self.queue_of(queue).and_then(|name| {
+            let rules = self.class_rules.get(name)?;
+            Some((name.as_str(), rules))
+        });
+        self.priority_classes.priority_from(label, of_pods, rules)
     }
 
     /// The priority of a PriorityClass, if there is one of this name.

@@ -14,6 +14,7 @@ use super::span::Moment;
 
 mod calibration;
 mod new_job;
+mod priority_classes;
 
 /// What a caller sees of a cluster in which `jobs` have been played until `now`: the jobs that wait or hold quota, and
 /// how long those ran that have finished. Returns the numbers of the jobs, too.

@@ -95,6 +95,22 @@ struct Class {
     is_global_default: bool,
 }
 
+/// What says which priority a job or a pod has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PriorityFrom<'a> {
+    /// The WorkloadPriorityClass that its label names.
+    Label(&'a str),
+    /// The WorkloadPriorityClass that its ClusterQueue names for what names none.
+    QueueDefault {
+        /// The class.
+        name: &'a str,
+        /// The ClusterQueue.
+        cluster_queue: &'a str,
+    },
+    /// Its pods: the PriorityClass that they name, if they name one.
+    Pods(Option<&'a str>),
+}
+
 /// There is no PriorityClass of this name: the API server refuses pods that name it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NoPriorityClass(pub String);
@@ -118,6 +134,41 @@ impl PriorityClasses {
     /// Whether pods have this class that name none.
     pub fn is_default(&self, name: &str) -> bool {
         matches!(self.of_template(None), Ok((Some(default), _)) if default == name)
+    }
+
+    /// What says which priority an object has with this label, if it has one, whose pods name this class, if they do; by
+    /// what its ClusterQueue says of classes, if anything. The API server names the global default in pods, so that is
+    /// taken for none.
+    ///
+    /// # Errors
+    /// The ClusterQueue does not allow the class.
+    pub fn priority_from<'a>(
+        &self,
+        label: Option<&'a str>,
+        of_pods: Option<&'a str>,
+        allowed: Option<(&'a str, &'a QueuePriorityClasses)>,
+    ) -> Result<PriorityFrom<'a>, DisallowedClass> {
+        let check = |kind, name| {
+            let disallowed =
+                allowed.and_then(|allowed| DisallowedClass::check(kind, name, allowed));
+            disallowed.map_or(Ok(()), Err)
+        };
+        if let Some(name) = label {
+            check(ClassKind::Workloads, name)?;
+            return Ok(PriorityFrom::Label(name));
+        }
+        if let Some(name) = of_pods.filter(|name| !self.is_default(name)) {
+            check(ClassKind::Pods, name)?;
+            return Ok(PriorityFrom::Pods(of_pods));
+        }
+        let default = allowed.and_then(|(cluster_queue, classes)| {
+            let name = classes.default.as_deref()?;
+            Some(PriorityFrom::QueueDefault {
+                name,
+                cluster_queue,
+            })
+        });
+        Ok(default.unwrap_or(PriorityFrom::Pods(of_pods)))
     }
 
     /// The names of all.
@@ -148,6 +199,62 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn the_label_comes_first_then_the_pods_then_the_default_of_the_queue() {
+        let mut classes = PriorityClasses::default();
+        classes.put("global", Some(&json!({"value": 1, "globalDefault": true})));
+        let rules = QueuePriorityClasses {
+            allowed: Some(vec!["high".to_owned(), "mid".to_owned()]),
+            default: Some("mid".to_owned()),
+        };
+        let default = PriorityFrom::QueueDefault {
+            name: "mid",
+            cluster_queue: "q",
+        };
+        for (label, of_pods, without, with) in [
+            (
+                Some("high"),
+                Some("low"),
+                PriorityFrom::Label("high"),
+                Ok(PriorityFrom::Label("high")),
+            ),
+            (
+                Some("low"),
+                None,
+                PriorityFrom::Label("low"),
+                Err(ClassKind::Workloads),
+            ),
+            (
+                None,
+                Some("high"),
+                PriorityFrom::Pods(Some("high")),
+                Ok(PriorityFrom::Pods(Some("high"))),
+            ),
+            (
+                None,
+                Some("low"),
+                PriorityFrom::Pods(Some("low")),
+                Err(ClassKind::Pods),
+            ),
+            (
+                None,
+                Some("global"),
+                PriorityFrom::Pods(Some("global")),
+                Ok(default),
+            ),
+            (None, None, PriorityFrom::Pods(None), Ok(default)),
+        ] {
+            let case = format!("{label:?} {of_pods:?}");
+            assert_eq!(
+                classes.priority_from(label, of_pods, None),
+                Ok(without),
+                "{case}"
+            );
+            let found = classes.priority_from(label, of_pods, Some(("q", &rules)));
+            assert_eq!(found.map_err(|class| class.kind()), with, "{case}");
+        }
+    }
 
     #[test]
     fn a_template_has_the_class_that_it_names_or_the_global_default() {

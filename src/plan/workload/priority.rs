@@ -1,11 +1,11 @@
-//! The priority of a job, a pod or a group: which class it names, whether its ClusterQueue allows that, what the class
-//! says, and what is so of a Workload whose class is gone. What becomes of a job that has no priority is not decided here.
+//! The priority of a job, a pod or a group: what the class says that counts, and what is so of a Workload whose class is
+//! gone. Which class counts is decided in `kinds`, for the plugin too; what becomes of a job without a priority, not here.
 
 use std::collections::BTreeMap;
 
 use sluice_crds::{PRIORITY_CLASS_LABEL, PriorityClassRef, QueuePriorityClasses};
 use sluice_kinds::priority_classes::{
-    ClassKind, DisallowedClass, NoPriorityClass, PriorityClasses,
+    ClassKind, DisallowedClass, NoPriorityClass, PriorityClasses, PriorityFrom,
 };
 
 use crate::cache::{JobRecord, PodRecord, WorkloadRecord};
@@ -103,9 +103,6 @@ impl Classes<'_> {
     /// # Errors
     /// It can't be queued.
     pub fn of_job(&self, job: &JobRecord) -> Result<Priority, NoPriority> {
-        if let Some(name) = &job.priority_class {
-            return self.of_named_class(name);
-        }
         let pod_sets = job
             .reading
             .as_ref()
@@ -113,9 +110,10 @@ impl Classes<'_> {
             .and_then(|r| r.pod_sets.as_ref().ok());
         let mut sets = pod_sets.into_iter().flat_map(|sets| sets.iter());
         let class = sets.find_map(|set| set.priority_class.as_deref());
-        if let Some(default) = self.default_class(class) {
-            return default;
-        }
+        let class = match self.from(job.priority_class.as_deref(), class)? {
+            Ok(priority) => return Ok(priority),
+            Err(of_pods) => of_pods,
+        };
         let found = self.of_pods.of_template(class);
         let (class, value) =
             found.map_err(|NoPriorityClass(name)| NoPriority::Missing(ClassKind::Pods, name))?;
@@ -141,8 +139,8 @@ impl Classes<'_> {
         };
         let kept = admitted.and_then(|admitted| admitted.priority);
         match (kept, &pod.priority_class_label) {
-            (None, Some(name)) => self.of_named_class(name),
-            (None, None) if admitted.is_none() => self.of_pod_class(pod),
+            (None, Some(_)) => self.of_pod_class(pod, pod.priority_class_label.as_deref()),
+            (None, None) if admitted.is_none() => self.of_pod_class(pod, None),
             (kept, _) => Ok(Priority {
                 value: kept.unwrap_or(pod.priority),
                 class: None,
@@ -152,44 +150,48 @@ impl Classes<'_> {
 
     /// The priority of a pod that may run or wait without having one: not that of a class that is not allowed.
     pub fn value_of_pod(&self, pod: &PodRecord) -> i32 {
-        let found = self.of_pod(pod).or_else(|_| self.of_pod_class(pod));
+        let found = self.of_pod(pod).or_else(|_| self.of_pod_class(pod, None));
         found.map_or(pod.priority.min(0), |priority| priority.value)
     }
 
-    /// The priority of a WorkloadPriorityClass that a label names.
-    fn of_named_class(&self, name: &str) -> Result<Priority, NoPriority> {
-        self.check_allowed(ClassKind::Workloads, name)?;
-        self.class_priority(name)
-            .ok_or_else(|| NoPriority::Missing(ClassKind::Workloads, name.to_owned()))
-    }
-
-    /// The priority of a pod without such a label.
-    fn of_pod_class(&self, pod: &PodRecord) -> Result<Priority, NoPriority> {
+    /// The priority of a pod with this label, if with any.
+    fn of_pod_class(&self, pod: &PodRecord, label: Option<&str>) -> Result<Priority, NoPriority> {
         let class = pod.asks.as_ref().as_ref().ok();
         let class = class.and_then(|asks| asks.priority_class.as_deref());
-        let default = self.default_class(class);
-        default.unwrap_or(Ok(Priority {
+        let found = self.from(label, class)?;
+        Ok(found.unwrap_or(Priority {
             value: pod.priority,
             class: None,
         }))
     }
 
-    /// What an object without a label has of its ClusterQueue, whose pods name this class: the priority of the default,
-    /// if the pods name no class, or why their class may not be named. The API server names the global default in pods,
-    /// so that is taken for none.
-    fn default_class(&self, class: Option<&str>) -> Option<Result<Priority, NoPriority>> {
-        let named = class.filter(|name| !self.of_pods.is_default(name));
-        if let Some(name) = named {
-            let checked = self.check_allowed(ClassKind::Pods, name);
-            return checked.err().map(Err);
-        }
-        let (cluster_queue, classes) = self.allowed?;
-        let name = classes.default.as_ref()?;
-        let missing = || NoPriority::MissingDefault {
-            name: name.clone(),
-            cluster_queue: cluster_queue.to_owned(),
+    /// The priority of the WorkloadPriorityClass that counts, or else the class that the pods name.
+    fn from<'a>(
+        &'a self,
+        label: Option<&'a str>,
+        of_pods: Option<&'a str>,
+    ) -> Result<Result<Priority, Option<&'a str>>, NoPriority> {
+        let found = (self.of_pods)
+            .priority_from(label, of_pods, self.allowed)
+            .map_err(NoPriority::NotAllowed)?;
+        let (name, missing) = match found {
+            PriorityFrom::Label(name) => {
+                let missing = NoPriority::Missing(ClassKind::Workloads, name.to_owned());
+                (name, missing)
+            }
+            PriorityFrom::QueueDefault {
+                name,
+                cluster_queue,
+            } => {
+                let missing = NoPriority::MissingDefault {
+                    name: name.to_owned(),
+                    cluster_queue: cluster_queue.to_owned(),
+                };
+                (name, missing)
+            }
+            PriorityFrom::Pods(class) => return Ok(Err(class)),
         };
-        Some(self.class_priority(name).ok_or_else(missing))
+        self.class_priority(name).map(Ok).ok_or(missing)
     }
 
     /// The priority of a WorkloadPriorityClass, if it is there.
@@ -203,12 +205,6 @@ impl Classes<'_> {
                 name: name.to_owned(),
             }),
         })
-    }
-
-    fn check_allowed(&self, kind: ClassKind, name: &str) -> Result<(), NoPriority> {
-        let check = |allowed| DisallowedClass::check(kind, name, allowed);
-        let disallowed = self.allowed.and_then(check);
-        disallowed.map_or(Ok(()), |class| Err(NoPriority::NotAllowed(class)))
     }
 }
 

@@ -9,7 +9,7 @@ use sluice_engine::{LocalQueueKey, PodSet};
 use sluice_kinds::devices::uncounted;
 use sluice_kinds::hold::Hold;
 use sluice_kinds::metadata::{annotation_text, label, labels};
-use sluice_kinds::priority_classes::NoPriorityClass;
+use sluice_kinds::priority_classes::{NoPriorityClass, PriorityFrom};
 use sluice_kinds::requests::PodDefaults;
 use sluice_kinds::view::{PodSetView, QueueLabels, QueueName, bad_min_counts};
 use sluice_kinds::{CompiledKind, Problem};
@@ -115,8 +115,10 @@ impl Reader<'_> {
             None
         });
         let duration = self.duration(object).map_err(&mut tell).ok();
-        let priority = self.priority(object, &views, jobs).map_err(&mut tell).ok();
-        let (Some(namespace), Some(duration), Some(priority), true) =
+        let key = LocalQueueKey::new(namespace.unwrap_or_default(), queue.as_str());
+        let priority = self.priority(object, &key, &views, jobs);
+        let priority = priority.map_err(|problem| problems.push(problem)).ok();
+        let (Some(_), Some(duration), Some(priority), true) =
             (namespace, duration, priority, problems.is_empty())
         else {
             return Err(problems);
@@ -124,7 +126,7 @@ impl Reader<'_> {
         let kind_name: Arc<str> = text(object, "/kind").into();
         let input = |name: String, pod_sets: Arc<[PodSet]>| InputJob {
             name: name.into(),
-            queue: LocalQueueKey::new(namespace, queue.as_str()),
+            queue: key.clone(),
             priority: priority.clone(),
             arrival,
             duration,
@@ -168,35 +170,51 @@ impl Reader<'_> {
     fn priority(
         &self,
         object: &Value,
+        queue: &LocalQueueKey,
         views: &[PodSetView],
         jobs: &mut Jobs,
-    ) -> Result<Priority, Problem> {
-        let class = match label(object, PRIORITY_CLASS_LABEL) {
-            Some(name) if self.quotas.workload_priorities.contains_key(name) => {
+    ) -> Result<Priority, String> {
+        let named = views.iter().find_map(|view| view.priority_class.as_deref());
+        let label = label(object, PRIORITY_CLASS_LABEL);
+        let found = self.quotas.priority_from(queue, label, named);
+        let found = found.map_err(|class| format!("can't be queued: {class}"))?;
+        let class = match found {
+            PriorityFrom::Label(name) | PriorityFrom::QueueDefault { name, .. }
+                if self.quotas.workload_priorities.contains_key(name) =>
+            {
                 Some(Class::Workload(jobs.name(name)))
             }
-            Some(name) => {
+            PriorityFrom::Label(name) => {
                 return Err(Problem::invalid(
                     format!("metadata.labels[{PRIORITY_CLASS_LABEL}]"),
                     name,
                     "there is no WorkloadPriorityClass of this name in the input",
-                ));
+                )
+                .to_string());
             }
-            None => {
-                let named = views.iter().find_map(|view| view.priority_class.as_deref());
-                match self.quotas.priority_classes.of_template(named) {
-                    Ok((class, _)) => class.map(|name| Class::Pod(jobs.name(name))),
-                    // Nobody brings those along that come with Kubernetes.
-                    Err(_) if !self.knows_all_classes => None,
-                    Err(NoPriorityClass(name)) => {
-                        return Err(Problem::invalid(
-                            "spec.template.spec.priorityClassName",
-                            name,
-                            "there is no PriorityClass of this name, so that no pod can be made",
-                        ));
-                    }
+            PriorityFrom::QueueDefault {
+                name,
+                cluster_queue,
+            } => {
+                let rule = format!(
+                    "there is no WorkloadPriorityClass {name:?} in the input, the default of ClusterQueue {cluster_queue:?}"
+                );
+                let field = format!("metadata.labels[{PRIORITY_CLASS_LABEL}]");
+                return Err(Problem::required(field, rule).to_string());
+            }
+            PriorityFrom::Pods(named) => match self.quotas.priority_classes.of_template(named) {
+                Ok((class, _)) => class.map(|name| Class::Pod(jobs.name(name))),
+                // Nobody brings those along that come with Kubernetes.
+                Err(_) if !self.knows_all_classes => None,
+                Err(NoPriorityClass(name)) => {
+                    return Err(Problem::invalid(
+                        "spec.template.spec.priorityClassName",
+                        name,
+                        "there is no PriorityClass of this name, so that no pod can be made",
+                    )
+                    .to_string());
                 }
-            }
+            },
         };
         Ok(Priority { class, value: 0 })
     }

@@ -8,6 +8,7 @@ use sluice_engine::{Admission, LocalQueueKey, QueueName as ClusterQueueName, Tim
 use sluice_kinds::QueueGates;
 use sluice_kinds::metadata;
 use sluice_kinds::pod::{PodMode, PodPhase, PodView};
+use sluice_kinds::priority_classes::PriorityFrom;
 use sluice_kinds::view::{QueueLabels, QueueName};
 use sluice_translate as translate;
 
@@ -43,6 +44,8 @@ pub fn standing(
         Some(Moment::At(millis)) => Time::from_millis(millis),
         _ => Time::default(),
     };
+    let label = view.priority_class_label.as_deref();
+    let from = quotas.priority_from(&queue, label, view.priority_class.as_deref());
     let is_kept = metadata::controller(object).is_none() && quotas.keeps(&queue);
     let is_deleted = object.pointer("/metadata/deletionTimestamp").is_some();
     let recorded = view.admitted.as_ref().and_then(|found| found.as_ref().ok());
@@ -77,16 +80,21 @@ pub fn standing(
                 evictable: !is_kept,
             }
         }
-    } else if view.other_gates.is_empty() && !is_deleted {
+    } else if view.other_gates.is_empty() && !is_deleted && from.is_ok() {
         Start::Pending
     } else {
         return Ok(None);
     };
     let kept_priority = recorded.and_then(|recorded| recorded.priority);
     let value = kept_priority.or(view.priority).unwrap_or_default();
-    let class = view.priority_class_label.as_deref();
-    let class = class.filter(|_| kept_priority.is_none());
-    let class = class.map(|name| Class::Workload(jobs.name(name)));
+    let class = match from {
+        Ok(PriorityFrom::Label(name) | PriorityFrom::QueueDefault { name, .. })
+            if kept_priority.is_none() =>
+        {
+            Some(Class::Workload(jobs.name(name)))
+        }
+        _ => None,
+    };
     let uid = text(object, "/metadata/uid");
     Ok(Some(InputJob {
         name: name_of(object).into(),

@@ -245,6 +245,10 @@ impl Reader<'_> {
             } else {
                 self.quotas.keepers.remove(&queue.name);
             }
+            match spec.priority_classes {
+                Some(rules) => self.quotas.class_rules.insert(queue.name.clone(), rules),
+                None => self.quotas.class_rules.remove(&queue.name),
+            };
             self.quotas.selectors.insert(queue.name.clone(), selector);
             self.quotas.queues.insert(queue.name.clone(), queue);
         }

@@ -22,8 +22,14 @@ use crate::simulate::play::Start;
 use crate::simulate::quotas::Quotas;
 use crate::simulate::span::Moment;
 
-/// Why a Workload that holds no quota is not queued either: its user holds its job, or nothing reads it any more.
-const NOT_QUEUED: [&str; 2] = ["OnHold", "KindNotDeclared"];
+/// Why a Workload that holds no quota is not queued either: its user holds its job, nothing reads it any more, or its
+/// priority class does not do.
+pub const NOT_QUEUED: [&str; 4] = [
+    "OnHold",
+    "KindNotDeclared",
+    "PriorityClassNotAllowed",
+    "PriorityClassNotFound",
+];
 /// What a group of pods is called as a kind.
 const POD_GROUP: &str = "PodGroup";
 
