@@ -8,7 +8,9 @@ use k8s_openapi::jiff::Timestamp;
 use kube::Client;
 use kube::api::{Api, DynamicObject, PostParams};
 use kube::core::{ApiResource, Status};
+use serde_json::json;
 use sluice_crds::{GROUP, Gate as GateObject, LIFT_VERB, Lifting};
+use sluice_kinds::gates::Gate;
 
 use super::list::{plain, read, written};
 use super::outcome::{EXIT_CODES, Ended, GatesError, gate};
@@ -23,7 +25,7 @@ pub struct Show {
     /// The gate, or the name of its Gate: acme.io/budget or budget.acme.io.
     #[arg(value_name = "GATE")]
     gate: String,
-    /// Output format: json or yaml, which print the Gate.
+    /// Output format: json or yaml, which print the Gate; of a gate that has none {"gate": ..., "object": null}.
     #[arg(short, long, value_name = "FORMAT", hide_possible_values = true)]
     output: Option<Format>,
     #[command(flatten)]
@@ -39,24 +41,22 @@ impl Show {
     /// Wrong usage, the cluster does not answer, or the result can't be written.
     pub async fn run(&self, tell: &mut Tell<'_>) -> Result<Ended, GatesError> {
         let gate = gate(&self.gate)?;
+        let format = self.output.filter(|format| *format != Format::Wide);
         let Some(name) = gate.object_name() else {
-            tell(Told::Result(text::without_object(&gate)))?;
-            return Ok(Ended::Done);
+            return without_object(&gate, format, tell);
         };
         let cluster = Cluster::connect(&self.connection).await?;
         let namespace = cluster.namespace(&self.namespaces)?;
         let resource = ApiResource::erase::<GateObject>(&());
         let gates = Api::<DynamicObject>::all_with(cluster.client.clone(), &resource);
-        let format = self.output.filter(|format| *format != Format::Wide);
         let object = match (answer("read the Gate", gates.get(&name)).await, format) {
             (Ok(object), Some(format)) => {
                 tell(Told::Result(written(&plain(object)?, format)?))?;
                 return Ok(Ended::Done);
             }
             (Ok(object), None) => read(object)?,
-            (Err(ClusterError::Refused(status)), None) if is_missing(&status, &name) => {
-                tell(Told::Result(text::without_object(&gate)))?;
-                return Ok(Ended::Done);
+            (Err(ClusterError::Refused(status)), format) if is_missing(&status, &name) => {
+                return without_object(&gate, format, tell);
             }
             (Err(error), _) => return Err(error.into()),
         };
@@ -72,6 +72,20 @@ impl Show {
         tell(Told::Result(shown))?;
         Ok(Ended::Done)
     }
+}
+
+/// A gate that has no Gate.
+fn without_object(
+    gate: &Gate,
+    format: Option<Format>,
+    tell: &mut Tell<'_>,
+) -> Result<Ended, GatesError> {
+    let text = match format {
+        None => text::without_object(gate),
+        Some(format) => written(&json!({"gate": gate.as_str(), "object": null}), format)?,
+    };
+    tell(Told::Result(text))?;
+    Ok(Ended::Done)
 }
 
 /// Whether it is this object that is missing, and not all of its kind.

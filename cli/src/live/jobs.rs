@@ -270,30 +270,53 @@ fn of_pod(pod: &Pod) -> Option<Job> {
     })
 }
 
-/// The objects that gates hold longest of a LocalQueue.
-fn gated(queue: &LocalQueue) -> impl Iterator<Item = Job> {
-    let held = queue.status.iter().flat_map(|status| &status.oldest_gated);
-    held.map(|held| {
-        let (kind, group) = held.kind.split_once('.').unwrap_or((&held.kind, ""));
-        Job {
-            namespace: queue.namespace().unwrap_or_default(),
+impl Job {
+    /// A job that gates hold before its queue.
+    pub fn gated(
+        (group, kind): (&str, &str),
+        (namespace, name): (Option<&str>, Option<&str>),
+        queue: &str,
+        since: Option<Timestamp>,
+        gates: &[String],
+    ) -> Self {
+        let name = name.unwrap_or_default();
+        Self {
+            namespace: namespace.unwrap_or_default().to_owned(),
             group: group.to_owned(),
             kind: kind.to_owned(),
-            name: held.name.clone(),
+            name: name.to_owned(),
             workload: None,
-            queue: queue.name_any(),
+            queue: queue.to_owned(),
             state: State::Gated,
             priority: 0,
             place: None,
             pending: None,
             ahead: None,
-            since: Some(held.since.0),
+            since,
             reason: "Gated".to_owned(),
-            message: format!("Held by gates: {}", held.gates.join(", ")),
+            message: format!("Held by gates: {}", gates.join(", ")),
             start: None,
             no_estimate: None,
-            order: (held.since.0.as_second(), held.name.clone()),
+            order: (
+                since.map_or(i64::MAX, Timestamp::as_second),
+                name.to_owned(),
+            ),
         }
+    }
+}
+
+/// The objects that gates hold longest of a LocalQueue.
+fn gated(queue: &LocalQueue) -> impl Iterator<Item = Job> {
+    let held = queue.status.iter().flat_map(|status| &status.oldest_gated);
+    held.map(|held| {
+        let (kind, group) = held.kind.split_once('.').unwrap_or((&held.kind, ""));
+        Job::gated(
+            (group, kind),
+            (queue.namespace().as_deref(), Some(&held.name)),
+            &queue.name_any(),
+            Some(held.since.0),
+            &held.gates,
+        )
     })
 }
 

@@ -216,12 +216,10 @@ fn listed_and_shown(owner: &Path, user: &Path, b: &str) {
         let shown = ok(kubeconfig, &arguments);
         assert!(shown.contains(&expected), "{arguments}: {shown}");
     }
-    let (code, _, stderr) = gates(user, "show acme.io/none -o json");
-    assert_eq!(
-        stderr,
-        "error: gates.sluice.dev \"none.acme.io\" not found\n"
-    );
-    assert_eq!(code, Some(2));
+    for gate in ["acme.io/none", "acme.io/No_Label"] {
+        let json: Value = serde_json::from_str(&ok(user, &format!("show {gate} -o json"))).unwrap();
+        assert_eq!(json, json!({"gate": gate, "object": null}));
+    }
 }
 
 async fn one_by_one(cp: &ControlPlane, a: &str, owner: &Path, user: &Path) -> Result<()> {

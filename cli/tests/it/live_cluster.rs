@@ -212,6 +212,7 @@ async fn queues_and_jobs_are_shown_and_steered_with_the_rights_of_the_caller() -
     let tenant = cp.service_account_kubeconfig(&ns, "tenant").await?;
     shown(admin, &tenant, &ns).await?;
     explained(admin, &ns);
+    unqueued(&cp, admin, &ns).await?;
     estimated(admin, &tenant, &ns)?;
     simulated(admin, &tenant, &ns);
     steered(&cp, admin, &tenant, &ns).await?;
@@ -316,6 +317,68 @@ fn explained(admin: &Path, ns: &str) {
         "error: Pod \"gang-1\" is not queued: Sluice has no Workload for its pod group \"gang\" in namespace {ns}\n"
     );
     assert_eq!((code, stdout.as_str(), stderr), (Some(1), "", expected));
+}
+
+/// What has no Workload: what Sluice told by events, and what gates hold.
+async fn unqueued(cp: &ControlPlane, admin: &Path, ns: &str) -> Result<()> {
+    let reasons = [
+        ("Job", "job/free", "PriorityClassNotFound"),
+        ("Pod", "pod/gang-1", "PodGroupIncomplete"),
+    ];
+    for (kind, object, reason) in reasons {
+        let uid = ["get", object, "-n", ns, "-o", "jsonpath={.metadata.uid}"];
+        let uid = cp.kubectl(uid, None).await?.ok()?;
+        let (_, name) = object.split_once('/').unwrap();
+        let event = json!({
+            "apiVersion": "v1", "kind": "Event",
+            "metadata": {"name": name, "namespace": ns}, "type": "Warning", "action": "Queue",
+            "involvedObject": {"kind": kind, "name": name, "namespace": ns, "uid": uid.trim()},
+            "reason": reason, "message": "Can't be queued", "eventTime": "2026-01-01T00:00:00.000000Z",
+            "reportingComponent": "sluice", "reportingInstance": "sluice-0",
+        });
+        let event = event.to_string();
+        cp.kubectl(["create", "-f", "-"], Some(&event))
+            .await?
+            .ok()?;
+    }
+    let told = "Sluice last told: PodGroupIncomplete: Can't be queued";
+    for (object, told) in [
+        (
+            "job/free",
+            "Sluice last told: PriorityClassNotFound: Can't be queued",
+        ),
+        ("pod/gang-1", told),
+        ("podgroup/gang", told),
+    ] {
+        refused(admin, &format!("explain {object} -n {ns}"), told);
+    }
+    let mut gated = job(ns, "gated");
+    gated["metadata"]["annotations"] = json!({"kueue.x-k8s.io/scheduling-gated-by": "acme.io/a"});
+    gated["metadata"]["labels"] = json!({"sluice.dev/queue-name": "main"});
+    let create = ["create", "-f", "-"];
+    cp.kubectl(create, Some(&gated.to_string())).await?.ok()?;
+    assert_eq!(
+        ok(admin, &format!("explain job/gated -n {ns}")),
+        "Job \"gated\" is held by gates, and not queued: acme.io/a\n"
+    );
+    let json: Value =
+        serde_json::from_str(&ok(admin, &format!("explain job/gated -n {ns} -o json")))?;
+    let said = &json["job"];
+    assert_eq!(
+        (
+            &said["state"],
+            &said["queue"],
+            &said["message"],
+            &said["group"]
+        ),
+        (
+            &json!("Gated"),
+            &json!("main"),
+            &json!("Held by gates: acme.io/a"),
+            &json!("batch")
+        )
+    );
+    Ok(())
 }
 
 /// When each job will start, as far as the caller may see what that depends on.

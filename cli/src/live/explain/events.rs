@@ -31,6 +31,25 @@ pub(super) async fn last_event(
     told.into_iter().collect()
 }
 
+/// Members of a pod group whose events are read: what is told of a group is told of one of them.
+const MEMBERS_MAX: usize = 20;
+
+/// What Sluice last told about any of the objects with these UIDs, in words.
+pub(super) async fn last_told(
+    client: &Client,
+    namespace: &str,
+    uids: impl IntoIterator<Item = String>,
+) -> Option<String> {
+    let mut all = Vec::new();
+    for uid in uids.into_iter().take(MEMBERS_MAX) {
+        let events = events_about(client, namespace, &uid).await;
+        all.extend(events.unwrap_or_default());
+    }
+    let event = all.into_iter().max_by_key(told_at)?;
+    let (reason, message) = (event.reason?, event.message?);
+    Some(format!("{reason}: {message}"))
+}
+
 /// What Sluice told about the object with this UID.
 ///
 /// # Errors

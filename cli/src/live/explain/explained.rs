@@ -3,11 +3,15 @@
 
 use std::collections::BTreeMap;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::Api;
+use kube::core::ApiResource;
 use kube::{Client, ResourceExt as _};
 use serde::Serialize;
 use serde_json::Value;
 use sluice_crds::{ClusterQueue, Quantity, Workload};
+use sluice_kinds::gates::{self, GateState};
+use sluice_kinds::view::{QueueLabels, QueueName};
 
 use super::super::jobs::{Called, Job, State};
 use super::super::list::Objects;
@@ -45,6 +49,47 @@ pub struct Explained {
     /// Why that can't be estimated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub no_estimate: Option<String>,
+}
+
+impl Explained {
+    /// A job that is not queued as gates hold it, by its metadata alone, and these gates; none if none do.
+    pub(super) fn gated(
+        metadata: &ObjectMeta,
+        resource: &ApiResource,
+    ) -> Option<(Self, Vec<String>)> {
+        let none = BTreeMap::new();
+        let annotations = metadata.annotations.as_ref().unwrap_or(&none);
+        let GateState::Held(held) = gates::read(annotations) else {
+            return None;
+        };
+        let held: Vec<String> = held.iter().map(ToString::to_string).collect();
+        let labels = QueueLabels::default();
+        let named = metadata.labels.as_ref().unwrap_or(&none);
+        let queue = match labels.read(named) {
+            QueueName::Named(queue) => queue,
+            QueueName::None | QueueName::Invalid(_) => String::new(),
+        };
+        let since = metadata.creation_timestamp.as_ref().map(|at| at.0);
+        let job = Job::gated(
+            (&resource.group, &resource.kind),
+            (metadata.namespace.as_deref(), metadata.name.as_deref()),
+            &queue,
+            since,
+            &held,
+        );
+        let explained = Self {
+            told: vec![(job.reason.clone(), job.message.clone())],
+            job,
+            cluster_queue: None,
+            requests: BTreeMap::new(),
+            ahead: Vec::new(),
+            queue: None,
+            explanation: None,
+            start: None,
+            no_estimate: None,
+        };
+        Some((explained, held))
+    }
 }
 
 /// The job that is called so, explained by the objects of its namespace; none if it is not queued.

@@ -11,10 +11,11 @@ mod text;
 use std::time::Duration;
 
 use clap::Args;
+use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::jiff::Timestamp;
-use kube::ResourceExt as _;
-use sluice_kinds::gates;
+use kube::ResourceExt;
 
+use self::events::last_told;
 pub use self::events::{events_about, told_at};
 pub use self::explained::{Explained, explained, requests};
 use self::text::text;
@@ -76,7 +77,14 @@ impl Explain {
         let found = explained(&cluster.client, &objects, called, tell).await?;
         let Some(mut explained) = found else {
             return self
-                .without_job(&cluster, &namespace, (word, &kind, name), group, tell)
+                .without_job(
+                    &cluster,
+                    &namespace,
+                    (word, &kind, name),
+                    group,
+                    &objects.pods,
+                    tell,
+                )
                 .await;
         };
         let job = &mut explained.job;
@@ -97,32 +105,43 @@ impl Explain {
         namespace: &str,
         (word, kind, name): (&str, &str, &str),
         group: Option<String>,
+        pods: &[Pod],
         tell: &mut Tell<'_>,
     ) -> Result<Ended, LiveError> {
-        if kind != "PodGroup" {
+        let of_group = match &group {
+            None if kind == POD_GROUP => Some(name),
+            group => group.as_deref(),
+        };
+        let mut uids: Vec<String> = Vec::new();
+        if let Some(group) = of_group {
+            let members = pods
+                .iter()
+                .filter(|pod| group_of(pod).as_deref() == Some(group));
+            uids.extend(members.filter_map(ResourceExt::uid));
+        }
+        if kind != POD_GROUP {
             let resource = Served::ask(&cluster.client).await?.named(word)?;
             let objects = resource.objects(&cluster.client, Some(namespace));
             let object = answer("read the object", objects.get_metadata(name)).await?;
-            let annotations = object.annotations();
-            let held: Vec<String> = match gates::read(annotations) {
-                gates::GateState::Held(held) => held.iter().map(ToString::to_string).collect(),
-                gates::GateState::None | gates::GateState::Invalid(_) => Vec::new(),
-            };
-            if !held.is_empty() {
-                let text = format!(
-                    "{kind} {name:?} is held by gates, and not queued: {}\n",
-                    held.join(", ")
-                );
+            if let Some((gated, held)) = Explained::gated(&object.metadata, &resource.api) {
+                let text = shown(self.output, &gated, |_| {
+                    let held = held.join(", ");
+                    format!("{kind} {name:?} is held by gates, and not queued: {held}\n")
+                })?;
                 tell(Told::Result(text))?;
                 return Ok(Ended::Done);
             }
+            uids.extend(object.uid());
         }
         let whom = group.map_or_else(
             || "it".to_owned(),
             |group| format!("its pod group {group:?}"),
         );
+        // Why there is none, Sluice may have told by an event: the group lacks pods, a class is missing.
+        let told = last_told(&cluster.client, namespace, uids).await;
+        let told = told.map_or_else(String::new, |told| format!("; Sluice last told: {told}"));
         let text = format!(
-            "{kind} {name:?} is not queued: Sluice has no Workload for {whom} in namespace {namespace}"
+            "{kind} {name:?} is not queued: Sluice has no Workload for {whom} in namespace {namespace}{told}"
         );
         tell(Told::Error(text))?;
         Ok(Ended::NotDone)
