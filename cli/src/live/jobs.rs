@@ -15,7 +15,7 @@ use sluice_kinds::pod::{PodMode, PodPhase, PodView};
 use sluice_kinds::view::{QueueLabels, QueueName};
 
 use crate::cluster::POD_GROUP;
-use crate::simulate::Estimate;
+use crate::simulate::{Estimate, NOT_QUEUED};
 
 /// Why a pod is not scheduled whose gates of others hold it, or a Workload is not queued.
 const SCHEDULING_GATED: &str = "SchedulingGated";
@@ -271,6 +271,11 @@ fn of_pod(pod: &Pod) -> Option<Job> {
 }
 
 impl Job {
+    /// Whether it has a place in its queue. One that its user holds waits, but not for quota.
+    pub fn is_queued(&self) -> bool {
+        self.state == State::Pending && !NOT_QUEUED.contains(&self.reason.as_str())
+    }
+
     /// A job that gates hold before its queue.
     pub fn gated(
         (group, kind): (&str, &str),
@@ -323,7 +328,7 @@ fn gated(queue: &LocalQueue) -> impl Iterator<Item = Job> {
 /// Gives each pending job its place: the highest priority first, then the oldest.
 fn give_places(jobs: &mut [Job]) {
     let mut queues: BTreeMap<(String, String), Vec<&mut Job>> = BTreeMap::new();
-    for job in jobs.iter_mut().filter(|job| job.state == State::Pending) {
+    for job in jobs.iter_mut().filter(|job| job.is_queued()) {
         let queue = (job.namespace.clone(), job.queue.clone());
         queues.entry(queue).or_default().push(job);
     }

@@ -55,6 +55,12 @@ fn jobs_are_listed_in_the_order_of_their_queue() {
         workload("early", 0, 10, &waits),
         workload("urgent", 100, 50, &json!({})),
         workload(
+            "paused",
+            200,
+            20,
+            &json!({"conditions": [said("QuotaReserved", false, "OnHold", "")]}),
+        ),
+        workload(
             "runs",
             0,
             5,
@@ -101,6 +107,7 @@ fn jobs_are_listed_in_the_order_of_their_queue() {
     KIND   NAME     QUEUE   STATE      PLACE    SINCE   REASON
     Job    held     main    Gated      <none>   120m    Gated
     Pod    gated    main    Gated      <none>   40m     SchedulingGated
+    Job    paused   main    Pending    <none>   40m     OnHold
     Job    urgent   main    Pending    1/4      10m     <none>
     Job    early    main    Pending    2/4      50m     WaitingForQuota
     Pod    single   main    Pending    3/4      40m     <none>

@@ -47,7 +47,7 @@ struct Owner {
 /// # Errors
 /// Why the API does not tell; then the jobs after that keep the places that were counted here.
 pub async fn tell_places(client: &Client, jobs: &mut [Job]) -> Result<(), Unseen> {
-    let pending = jobs.iter().filter(|job| job.state == State::Pending);
+    let pending = jobs.iter().filter(|job| job.is_queued());
     let queues: BTreeSet<(String, String)> = pending
         .map(|job| (job.namespace.clone(), job.queue.clone()))
         .collect();
@@ -89,7 +89,8 @@ pub async fn all_pending<T: DeserializeOwned>(
     Ok((total, found))
 }
 
-/// Gives the jobs of a LocalQueue their places, if they are in the list.
+/// Gives the jobs of a LocalQueue their places, if they are in the list, and takes those away that were counted here: the
+/// two may not be mixed.
 fn place<'a>(found: &[Pending], jobs: impl Iterator<Item = &'a mut Job>) {
     let mut pods = BTreeMap::new();
     let mut workloads = BTreeMap::new();
@@ -105,6 +106,7 @@ fn place<'a>(found: &[Pending], jobs: impl Iterator<Item = &'a mut Job>) {
         }
     }
     for job in jobs.filter(|job| job.state == State::Pending) {
+        (job.place, job.pending) = (None, None);
         let pending = match &job.workload {
             Some(workload) => workloads.get(workload.as_str()),
             None => pods.get(job.name.as_str()),
@@ -157,11 +159,13 @@ mod tests {
             item("crew-pod-group", "Pod", "crew", 7, 2),
         ]))
         .unwrap();
+        let mut new = job("Job", "new", Some("new-1"));
+        (new.place, new.pending) = (Some(1), Some(4));
         let mut jobs = [
             job("Job", "a", Some("a-1")),
             job("Pod", "a-1", None),
             job("PodGroup", "crew", Some("crew-pod-group")),
-            job("Job", "new", Some("new-1")),
+            new,
         ];
         place(&found, jobs.iter_mut());
         let places: Vec<_> = jobs.iter().map(|job| (job.place, job.ahead)).collect();
