@@ -1,6 +1,6 @@
 //! Jobs, pod groups and pods as they stand in their queues. Pure: from Workloads, LocalQueues and pods.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -89,7 +89,11 @@ pub struct Job {
 pub fn jobs(workloads: &[Workload], queues: &[LocalQueue], pods: &[Pod]) -> Vec<Job> {
     let mut jobs: Vec<Job> = workloads.iter().map(of_workload).collect();
     jobs.extend(pods.iter().filter_map(of_pod));
-    jobs.extend(queues.iter().flat_map(gated));
+    // The pods and Workloads of gated objects are listed themselves.
+    let name = |job: &Job| [&job.namespace, &job.group, &job.kind, &job.name].map(Clone::clone);
+    let listed: BTreeSet<[String; 4]> = jobs.iter().map(name).collect();
+    let gated = queues.iter().flat_map(gated);
+    jobs.extend(gated.filter(|job| !listed.contains(&name(job))));
     give_places(&mut jobs);
     jobs.sort_by(|a, b| {
         let key = |job: &Job| (job.namespace.clone(), job.queue.clone(), job.state);

@@ -92,6 +92,7 @@ fn jobs_are_listed_in_the_order_of_their_queue() {
         "metadata": {"name": "main", "namespace": "blue"}, "spec": {"clusterQueue": "team-a"},
         "status": {"oldestGated": [
             {"kind": "Job.batch", "name": "held", "gates": ["acme.io/budget"], "since": "2026-03-01T10:00:00Z"},
+            {"kind": "Pod", "name": "gated", "gates": ["acme.io/data"], "since": "2026-03-01T11:20:00Z"},
         ]},
     }))
     .unwrap();
