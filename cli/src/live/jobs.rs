@@ -189,7 +189,9 @@ fn of_workload(workload: &Workload) -> Job {
     let recorded = workload.spec.job_creation_timestamp.as_ref().map(|at| at.0);
     let order = recorded.or(created).map_or(i64::MAX, Timestamp::as_second);
     let since = match state {
-        State::Pending | State::Gated => recorded.or(created),
+        State::Gated => recorded.or(created),
+        // As visibility.sluice.dev tells: its creation, or its last eviction.
+        State::Pending => told.map(|told| told.last_transition_time.0).or(created),
         _ => told.map(|told| told.last_transition_time.0).or(created),
     };
     Job {
