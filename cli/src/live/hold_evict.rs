@@ -1,6 +1,7 @@
 //! `kubectl sluice hold`, `resume`, `evict` and `reactivate`: one patch each, with the caller's rights.
 
 use clap::Args;
+use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 use kube::api::{Api, DynamicObject, Patch, PatchParams};
 use kube::core::ApiResource;
@@ -8,7 +9,7 @@ use serde_json::{Value, json};
 use sluice_crds::{HELD_ANNOTATION, Workload};
 use sluice_kinds::HeldMark;
 
-use super::jobs::Called;
+use super::jobs::{Called, group_of, is_admitted_alone};
 use super::listed::list;
 use super::outcome::{EXIT_CODES, Ended, LiveError, object_name};
 use crate::cluster::{
@@ -147,6 +148,14 @@ impl Stop {
         tell: &mut Tell<'_>,
     ) -> Result<Ended, LiveError> {
         let (kind, name) = object_name(object, EXAMPLE)?;
+        if kind.eq_ignore_ascii_case(POD_GROUP) {
+            let told = format!(
+                "a pod group is no object, and nothing suspends it: evict {object} keeps it out of its queue until \
+                 reactivate {object}"
+            );
+            tell(Told::Error(told))?;
+            return Ok(Ended::NotDone);
+        }
         let (cluster, namespace) = connect(target).await?;
         let served = Served::ask(&cluster.client).await?;
         let resource = served.named(kind)?;
@@ -233,8 +242,13 @@ async fn activate(
     };
     let found = workloads.iter().find(|workload| called.is_of(workload));
     let Some(workload) = found else {
-        let told =
-            format!("{kind} {name:?} has no Workload in namespace {namespace}: it is not queued");
+        let pods: Api<Pod> = Api::namespaced(cluster.client.clone(), &namespace);
+        let why = if group.is_empty() && kind == "Pod" {
+            why_no_workload(&answer("read the pod", pods.get(name)).await?)
+        } else {
+            "it is not queued".to_owned()
+        };
+        let told = format!("{kind} {name:?} has no Workload in namespace {namespace}: {why}");
         tell(Told::Error(told))?;
         return Ok(Ended::NotDone);
     };
@@ -245,6 +259,18 @@ async fn activate(
     let told = format!("{kind}/{name} {done}\n");
     let patch = json!({"spec": {"active": active}});
     patched(&api, &workload.name_any(), &patch, told, tell).await
+}
+
+/// Why a pod can't be evicted by a Workload, and what can be done instead.
+fn why_no_workload(pod: &Pod) -> String {
+    if let Some(group) = group_of(pod) {
+        return format!("it is admitted with its pod group: say podgroup/{group}");
+    }
+    if is_admitted_alone(pod) {
+        return "a pod that is admitted by itself is its own record; delete it to take it out of its queue"
+            .to_owned();
+    }
+    "it is not queued".to_owned()
 }
 
 /// The API group and the kind that a word means; no group and `PodGroup` for groups of pods, which are no objects.

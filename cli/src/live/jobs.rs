@@ -223,6 +223,11 @@ pub fn group_of(pod: &Pod) -> Option<String> {
     }
 }
 
+/// Whether a pod is queued that no Workload stands for.
+pub fn is_admitted_alone(pod: &Pod) -> bool {
+    of_pod(pod).is_some_and(|job| job.state != State::Finished)
+}
+
 fn view_of(pod: &Pod) -> Option<PodView> {
     let json: Value = serde_json::to_value(pod).ok()?;
     Some(PodView::read(

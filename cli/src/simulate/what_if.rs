@@ -170,6 +170,8 @@ impl WhatIf {
             };
             match question.answer(looked.last, goes_on) {
                 Ok(estimate) => what_if.start = Some(estimate),
+                // It starts now.
+                Err(_) if what_if.outcome == Outcome::AdmittedNow => {}
                 Err(why) => what_if.no_estimate = Some(why.to_string()),
             }
         }

@@ -523,6 +523,36 @@ async fn steered(cp: &ControlPlane, admin: &Path, tenant: &Path, ns: &str) -> Re
         );
         assert_eq!(read(object, path).await?.trim(), value, "{command}");
     }
+    let alone = json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {
+            "name": "alone", "namespace": ns,
+            "labels": {"sluice.dev/managed": "true", "sluice.dev/queue-name": "main"},
+            "annotations": {"sluice.dev/queue-allocation-gate": "true"},
+        },
+        "spec": {
+            "schedulingGates": [{"name": "sluice.dev/queue-allocation-gate"}],
+            "containers": [{"name": "main", "image": "example.com/none"}],
+        },
+    });
+    let create = ["create", "-f", "-"];
+    cp.kubectl(create, Some(&alone.to_string())).await?.ok()?;
+    for (command, why) in [
+        (
+            "evict pod/alone",
+            "a pod that is admitted by itself is its own record; delete it",
+        ),
+        (
+            "evict pod/gang-1",
+            "it is admitted with its pod group: say podgroup/gang",
+        ),
+        (
+            "hold podgroup/gang",
+            "evict podgroup/gang keeps it out of its queue until reactivate podgroup/gang",
+        ),
+    ] {
+        refused(admin, &format!("{command} -n {ns}"), why);
+    }
     let (code, stdout, stderr) = sluice(tenant, &format!("evict podgroup/none -n {ns}"));
     let expected =
         format!("error: PodGroup \"none\" has no Workload in namespace {ns}: it is not queued\n");

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 use kube::api::Api;
 use kube::core::ApiResource;
 use kube::{Client, ResourceExt as _};
@@ -193,8 +193,13 @@ pub fn requests(workload: &Workload) -> BTreeMap<String, Quantity> {
 }
 
 fn conditions(workload: &Workload) -> Vec<(String, String)> {
-    let conditions = workload.status.iter().flat_map(|status| &status.conditions);
+    let status = workload.status.as_ref();
+    let holds = status.is_some_and(|status| status.admission.is_some());
+    let conditions = status.into_iter().flat_map(|status| &status.conditions);
+    // What it says of an eviction is over when the quota is given back.
+    let is_over = |told: &Condition| told.type_ == "Admitted" && told.reason == "Evicted" && !holds;
     conditions
+        .filter(|condition| !is_over(condition))
         .map(|condition| {
             let kind = format!(
                 "{}={} ({})",
@@ -203,4 +208,37 @@ fn conditions(workload: &Workload) -> Vec<(String, String)> {
             (kind, condition.message.clone())
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_is_over_is_not_shown() {
+        let said = |kind: &str, reason: &str| {
+            json!({"type": kind, "status": "False", "reason": reason, "message": "",
+                "lastTransitionTime": "2026-03-01T11:58:30Z"})
+        };
+        let workload = |admission: Value| -> Workload {
+            serde_json::from_value(json!({
+                "apiVersion": "sluice.dev/v1alpha1", "kind": "Workload", "metadata": {"name": "a"},
+                "spec": {"queueName": "main", "podSets": []},
+                "status": {"admission": admission, "conditions": [
+                    said("QuotaReserved", "WaitingForQuota"), said("Admitted", "Evicted"),
+                ]},
+            }))
+            .unwrap()
+        };
+        let shown = |admission| -> Vec<String> {
+            let all = conditions(&workload(admission));
+            all.into_iter().map(|(kind, _)| kind).collect()
+        };
+        let waits = "QuotaReserved=False (WaitingForQuota)";
+        assert_eq!(shown(Value::Null), [waits]);
+        let stops = json!({"clusterQueue": "q", "podSetAssignments": []});
+        assert_eq!(shown(stops), [waits, "Admitted=False (Evicted)"]);
+    }
 }
