@@ -62,6 +62,21 @@ pub async fn list_metadata(
     Ok(all)
 }
 
+/// The API server says `404 page not found` of a kind that it does not serve.
+fn unserved(what: &str, error: ClusterError) -> ClusterError {
+    match error {
+        ClusterError::Refused(status) if status.code == 404 && status.reason != "NotFound" => {
+            ClusterError::Unanswered {
+                what: what.to_owned(),
+                detail: "the cluster does not serve this kind; if it is one of Sluice's, kubectl sluice check says \
+                         what of Sluice is not installed"
+                    .to_owned(),
+            }
+        }
+        other => other,
+    }
+}
+
 async fn pages<K, E, F>(
     what: &str,
     params: ListParams,
@@ -75,7 +90,8 @@ where
 {
     let mut params = params.limit(PAGE);
     loop {
-        let page = answer(what, page(params.clone())).await?;
+        let page = answer(what, page(params.clone())).await;
+        let page = page.map_err(|error| unserved(what, error))?;
         take(page.items)?;
         match page.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) => params = params.continue_token(&token),

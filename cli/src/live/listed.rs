@@ -111,6 +111,25 @@ mod tests {
 
     use super::*;
 
+    #[tokio::test]
+    async fn a_cluster_without_sluice_is_told() {
+        let bare = tower::service_fn(async |_: http::Request<Body>| {
+            let answer = http::Response::builder().status(404);
+            Ok::<_, Infallible>(
+                answer
+                    .body(Body::from(b"404 page not found\n".to_vec()))
+                    .unwrap(),
+            )
+        });
+        let client = Client::new(bare, "default");
+        let found = list::<sluice_crds::Workload>(&client, None, None, &mut |_| Ok(())).await;
+        assert_eq!(
+            found.unwrap_err().to_string(),
+            "can't list workloads: the cluster does not serve this kind; if it is one of Sluice's, kubectl sluice check \
+             says what of Sluice is not installed"
+        );
+    }
+
     /// Others wait for a minute for an answer.
     #[tokio::test]
     async fn nobody_waits_long_for_an_api_that_does_not_answer() {
