@@ -1,6 +1,6 @@
 //! `kubectl sluice create`: the YAML of queues and flavors, to be looked at and applied.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use clap::{Args, Subcommand};
 use serde::Serialize;
@@ -77,25 +77,9 @@ impl Create {
 
 impl ClusterQueue {
     fn object(&self) -> Result<Value, LiveError> {
-        let mut covered: Vec<String> = Vec::new();
-        let mut flavors = Vec::new();
-        for quota in &self.quota {
-            let (flavor, amounts) = parse_quota(quota)?;
-            let mut resources = Vec::new();
-            for (name, amount) in amounts {
-                if !covered.contains(&name) {
-                    covered.push(name.clone());
-                }
-                resources.push(json!({"name": name, "nominalQuota": amount}));
-            }
-            flavors.push(json!({"name": flavor, "resources": resources}));
-        }
         let mut spec = BTreeMap::from([
             ("namespaceSelector", json!({})),
-            (
-                "resourceGroups",
-                json!([{"coveredResources": covered, "flavors": flavors}]),
-            ),
+            ("resourceGroups", self.groups()?),
         ]);
         if let Some(cohort) = &self.cohort {
             spec.insert("cohortName", json!(named(cohort)?));
@@ -105,6 +89,40 @@ impl ClusterQueue {
             &json!({"name": named(&self.name)?}),
             &spec,
         ))
+    }
+}
+
+impl ClusterQueue {
+    /// The flavors by the resources that they have: those of a group have the same, and no other group has any of them.
+    fn groups(&self) -> Result<Value, LiveError> {
+        let mut groups: Vec<(Vec<String>, Vec<Value>)> = Vec::new();
+        let mut named_flavors = BTreeSet::new();
+        for quota in &self.quota {
+            let (flavor, amounts) = parse_quota(quota)?;
+            if !named_flavors.insert(flavor) {
+                return Err(LiveError::TwoQuotas(flavor.to_owned()));
+            }
+            let amounts: BTreeMap<String, String> = amounts.into_iter().collect();
+            let names: Vec<String> = amounts.keys().cloned().collect();
+            let known = groups.iter().position(|(covered, _)| *covered == names);
+            let group = if let Some(at) = known {
+                groups.get_mut(at)
+            } else {
+                let mut covered = groups.iter().flat_map(|(covered, _)| covered);
+                if let Some(name) = covered.find(|name| names.contains(name)) {
+                    return Err(LiveError::TwoGroups(quota.clone(), name.clone()));
+                }
+                groups.push((names, Vec::new()));
+                groups.last_mut()
+            };
+            let resource = |(name, amount)| json!({"name": name, "nominalQuota": amount});
+            let resources: Vec<Value> = amounts.into_iter().map(resource).collect();
+            if let Some((_, flavors)) = group {
+                flavors.push(json!({"name": flavor, "resources": resources}));
+            }
+        }
+        let group = |(covered, flavors)| json!({"coveredResources": covered, "flavors": flavors});
+        Ok(groups.into_iter().map(group).collect())
     }
 }
 
@@ -125,6 +143,12 @@ impl Flavor {
         for label in &self.node_label {
             let parsed = label.split_once('=').filter(|(key, _)| !key.is_empty());
             let (key, value) = parsed.ok_or_else(|| LiveError::NoLabel(label.clone()))?;
+            // A value is a name without a prefix, or empty.
+            let is_value =
+                value.is_empty() || (!value.contains('/') && names::is_qualified_name(value));
+            if !names::is_qualified_name(key) || !is_value {
+                return Err(LiveError::BadLabel(label.clone()));
+            }
             labels.insert(key, value);
         }
         let spec = if labels.is_empty() {
@@ -165,6 +189,15 @@ fn parse_quota(text: &str) -> Result<(&str, Amounts), LiveError> {
         let nanos = Quantity(amount.to_owned()).nanos();
         if name.is_empty() || nanos.is_err() {
             return Err(wrong());
+        }
+        if !names::is_qualified_name(name) {
+            return Err(LiveError::BadResource(text.to_owned(), name.to_owned()));
+        }
+        if nanos.is_ok_and(|nanos| nanos < 0) {
+            return Err(LiveError::Negative(text.to_owned(), amount.to_owned()));
+        }
+        if parsed.iter().any(|(known, _)| known == name) {
+            return Err(LiveError::Twice(text.to_owned(), name.to_owned()));
         }
         parsed.push((name.to_owned(), amount.to_owned()));
     }
@@ -258,9 +291,66 @@ mod tests {
         ] {
             assert_eq!(quota(text), format!("--quota {text:?}: {rule}"), "{text}");
         }
+        for (text, rule) in [
+            (
+                "default:cpu=-1",
+                "\"-1\" must be greater than or equal to 0",
+            ),
+            (
+                "spot:default:cpu=1",
+                "\"default:cpu\" is no name of a resource: must be a qualified name, as in cpu or example.com/gpu",
+            ),
+            ("default:cpu=1,cpu=2", "\"cpu\" is named twice"),
+        ] {
+            assert_eq!(quota(text), format!("--quota {text:?}: {rule}"), "{text}");
+        }
+        for label in ["a b=c", "a=b c", "a/b/c=d", "a=b/c"] {
+            let flavor = Flavor {
+                name: "spot".to_owned(),
+                node_label: vec![label.to_owned()],
+            };
+            assert_eq!(
+                flavor.object().unwrap_err().to_string(),
+                format!(
+                    "--node-label {label:?}: KEY must be a qualified name and VALUE a name of at most 63 characters, \
+                     as in cloud.example.com/spot=true"
+                )
+            );
+        }
         assert_eq!(
             quota("A:cpu=1"),
             "\"A\" is no name of an object: must be a lowercase RFC 1123 subdomain"
+        );
+    }
+
+    #[test]
+    fn flavors_are_grouped_by_their_resources() {
+        let groups = |quotas: &[&str]| {
+            let queue = ClusterQueue {
+                name: "a".to_owned(),
+                quota: quotas.iter().map(|quota| (*quota).to_owned()).collect(),
+                cohort: None,
+            };
+            queue.groups().map_err(|error| error.to_string())
+        };
+        let found = groups(&[
+            "a:memory=1Gi,cpu=1",
+            "gpus:example.com/gpu=1",
+            "b:cpu=2,memory=2Gi",
+        ]);
+        let found = found.unwrap();
+        let covered = |at: usize| found[at]["coveredResources"].clone();
+        assert_eq!(covered(0), json!(["cpu", "memory"]));
+        assert_eq!(found[0]["flavors"][1]["name"], "b");
+        assert_eq!(covered(1), json!(["example.com/gpu"]));
+        assert_eq!(
+            groups(&["a:cpu=1,memory=1Gi", "b:cpu=1"]).unwrap_err(),
+            "--quota \"b:cpu=1\": \"cpu\" is in another group: flavors that have a resource in common must have the same \
+             resources"
+        );
+        assert_eq!(
+            groups(&["a:cpu=1", "a:memory=1Gi"]).unwrap_err(),
+            "--quota: flavor \"a\" is named twice: a flavor has one list of resources"
         );
     }
 }

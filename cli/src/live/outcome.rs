@@ -34,6 +34,30 @@ pub enum LiveError {
     /// A quota that can't be read.
     #[error("--quota {0:?}: must be FLAVOR:RESOURCE=AMOUNT,... as in default:cpu=4,memory=8Gi")]
     NoQuota(String),
+    /// A quota of a resource that has no such name.
+    #[error(
+        "--quota {0:?}: {1:?} is no name of a resource: must be a qualified name, as in cpu or example.com/gpu"
+    )]
+    BadResource(String, String),
+    /// A quota below nothing.
+    #[error("--quota {0:?}: {1:?} must be greater than or equal to 0")]
+    Negative(String, String),
+    /// A quota that names a resource twice.
+    #[error("--quota {0:?}: {1:?} is named twice")]
+    Twice(String, String),
+    /// Two quotas of a flavor.
+    #[error("--quota: flavor {0:?} is named twice: a flavor has one list of resources")]
+    TwoQuotas(String),
+    /// Resource groups that share a resource.
+    #[error(
+        "--quota {0:?}: {1:?} is in another group: flavors that have a resource in common must have the same resources"
+    )]
+    TwoGroups(String, String),
+    /// A label that no node has.
+    #[error(
+        "--node-label {0:?}: KEY must be a qualified name and VALUE a name of at most 63 characters, as in cloud.example.com/spot=true"
+    )]
+    BadLabel(String),
     /// A label that can't be read.
     #[error("--node-label {0:?}: must be KEY=VALUE, as in cloud.example.com/spot=true")]
     NoLabel(String),
