@@ -8,8 +8,8 @@ use serde::Serialize;
 use sluice_crds::{LocalQueue, Quantity};
 
 use super::listed::list;
-use super::outcome::{EXIT_CODES, Ended, LiveError, shown};
-use super::view::View;
+use super::outcome::{EXIT_CODES, Ended, LiveError};
+use super::view::{Look, View};
 use crate::cluster::Tell;
 use crate::table::columns;
 
@@ -56,7 +56,7 @@ impl Top {
         let look = async |client: &Client, namespace: Option<&str>, note: &mut Tell<'_>| {
             let queues: Vec<LocalQueue> = list(client, namespace, None, note).await?;
             let holders = holders(&queues, self.by);
-            shown(self.view.output, &holders, |_| table(&holders, self.by))
+            Look::of(self.view.output, &holders, |_| table(&holders, self.by))
         };
         self.view.show(tell, look).await
     }

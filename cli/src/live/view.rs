@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use clap::Args;
 use kube::Client;
+use serde::Serialize;
+use serde_json::Value;
 
-use super::outcome::{Ended, LiveError};
+use super::outcome::{Ended, LiveError, shown};
 use crate::cluster::{Cluster, Connection, Format, Namespaces, Tell, Told};
 
 /// How often what is watched is looked at.
@@ -14,16 +16,52 @@ const LOOKED_AT_EVERY: Duration = Duration::from_secs(2);
 /// The options.
 #[derive(Debug, Args)]
 pub struct View {
-    /// Output format: json, yaml or wide.
+    /// Output format: json, yaml, or wide, which has more columns where there are more.
     #[arg(short, long, value_name = "FORMAT", hide_possible_values = true)]
     pub output: Option<Format>,
-    /// Look again every two seconds, and print what has changed.
+    /// Look again every two seconds, and print all of it again when something has changed besides ages.
     #[arg(short, long)]
     watch: bool,
     #[command(flatten)]
     namespaces: Namespaces,
     #[command(flatten)]
     connection: Connection,
+}
+
+/// What is found at a time.
+#[derive(Debug)]
+pub struct Look {
+    /// What is printed, with ages, which tick.
+    text: String,
+    /// What is known, by which a change is seen.
+    known: Value,
+}
+
+impl Look {
+    /// The `rows` in the form that was asked for; `table` makes the one for people, wide or not.
+    ///
+    /// # Errors
+    /// They can't be printed.
+    pub fn of(
+        format: Option<Format>,
+        rows: &impl Serialize,
+        table: impl FnOnce(bool) -> String,
+    ) -> Result<Self, LiveError> {
+        let known = serde_json::to_value(rows);
+        Ok(Self {
+            text: shown(format, rows, table)?,
+            known: known.map_err(|error| LiveError::Unprintable(error.to_string()))?,
+        })
+    }
+}
+
+/// What is printed before a look: documents of YAML are told apart.
+fn gap(is_later: bool, format: Option<Format>) -> &'static str {
+    match (is_later, format) {
+        (false, _) => "",
+        (true, Some(Format::Yaml)) => "---\n",
+        (true, _) => "\n",
+    }
 }
 
 impl View {
@@ -34,11 +72,11 @@ impl View {
     pub async fn show(
         &self,
         tell: &mut Tell<'_>,
-        mut look: impl AsyncFnMut(&Client, Option<&str>, &mut Tell<'_>) -> Result<String, LiveError>,
+        mut look: impl AsyncFnMut(&Client, Option<&str>, &mut Tell<'_>) -> Result<Look, LiveError>,
     ) -> Result<Ended, LiveError> {
         let cluster = Cluster::connect(&self.connection).await?;
         let namespace = cluster.namespace(&self.namespaces)?;
-        let mut told: Option<String> = None;
+        let mut told: Option<Value> = None;
         loop {
             let mut notes = Vec::new();
             let mut note = |told| {
@@ -46,20 +84,43 @@ impl View {
                 Ok(())
             };
             let found = look(&cluster.client, namespace.as_deref(), &mut note).await;
-            if found.as_ref().ok() != told.as_ref() {
+            if found.as_ref().ok().map(|found| &found.known) != told.as_ref() {
                 if let Ok(found) = &found {
-                    let gap = if told.is_some() { "\n" } else { "" };
-                    tell(Told::Result(format!("{gap}{found}")))?;
+                    let gap = gap(told.is_some(), self.output);
+                    tell(Told::Result(format!("{gap}{}", found.text)))?;
                 }
                 for note in notes {
                     tell(note)?;
                 }
             }
-            told = Some(found?);
+            told = Some(found?.known);
             if !self.watch {
                 return Ok(Ended::Done);
             }
             tokio::time::sleep(LOOKED_AT_EVERY).await;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ages_are_no_change_and_documents_are_told_apart() {
+        let look = |name: &str, age: &str| Look::of(None, &[name], |_| age.to_owned()).unwrap();
+        assert_eq!(look("a", "1s").known, look("a", "2s").known);
+        assert_ne!(look("a", "1s").known, look("b", "1s").known);
+        let gaps = [
+            None,
+            Some(Format::Wide),
+            Some(Format::Yaml),
+            Some(Format::Json),
+        ];
+        assert_eq!(
+            gaps.map(|format| gap(true, format)),
+            ["\n", "\n", "---\n", "\n"]
+        );
+        assert_eq!(gap(false, Some(Format::Yaml)), "");
     }
 }

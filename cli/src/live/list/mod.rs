@@ -19,8 +19,8 @@ use sluice_crds::{LocalQueue, MANAGED_LABEL, Workload};
 
 use super::jobs::{Job, State, jobs};
 use super::listed::list;
-use super::outcome::{EXIT_CODES, Ended, LiveError, shown};
-use super::view::View;
+use super::outcome::{EXIT_CODES, Ended, LiveError};
+use super::view::{Look, View};
 use crate::cluster::age::age;
 use crate::cluster::{Tell, Told};
 use crate::simulate::parse_span;
@@ -73,7 +73,7 @@ impl List {
                 estimate_starts(client, &mut jobs, self.duration, note).await;
                 tell_unknown(&jobs, note)?;
             }
-            shown(self.view.output, &jobs, |is_wide| {
+            Look::of(self.view.output, &jobs, |is_wide| {
                 table(&jobs, namespace.is_none(), is_wide, Timestamp::now())
             })
         };

@@ -10,9 +10,9 @@ use kube::{Client, ResourceExt as _};
 use sluice_crds::{ClusterQueue, Cohort, LocalQueue};
 
 use super::listed::list;
-use super::outcome::{EXIT_CODES, Ended, LiveError, shown};
+use super::outcome::{EXIT_CODES, Ended, LiveError};
 use super::queues::{Node, trees};
-use super::view::View;
+use super::view::{Look, View};
 use crate::cluster::{ClusterError, Tell, Told};
 use crate::table::{NONE, columns};
 
@@ -41,10 +41,10 @@ impl Status {
             )
             .await
             {
-                Ok(nodes) => shown(self.view.output, &nodes, |is_wide| tree(&nodes, is_wide)),
+                Ok(nodes) => Look::of(self.view.output, &nodes, |is_wide| tree(&nodes, is_wide)),
                 Err(LiveError::Cluster(ClusterError::Refused(status))) if status.code == 403 => {
                     let local: Vec<LocalQueue> = list(client, namespace, None, note).await?;
-                    shown(self.view.output, &local, |_| local_queues(&local))
+                    Look::of(self.view.output, &local, |_| local_queues(&local))
                 }
                 Err(error) => Err(error),
             };
