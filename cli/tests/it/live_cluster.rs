@@ -8,10 +8,11 @@ use serde_json::{Value, json};
 use sluice_testbed::{Component, ControlPlane, Options, eventually};
 
 use crate::gates::{Run, run};
+use crate::live_refused;
 
 const DEADLINE: std::time::Duration = std::time::Duration::from_mins(3);
 
-fn sluice(kubeconfig: &Path, arguments: &str) -> Run {
+pub(crate) fn sluice(kubeconfig: &Path, arguments: &str) -> Run {
     run(Command::new(env!("CARGO_BIN_EXE_kubectl-sluice"))
         .args(arguments.split(' '))
         .arg("--kubeconfig")
@@ -20,7 +21,7 @@ fn sluice(kubeconfig: &Path, arguments: &str) -> Run {
 }
 
 /// The output of a run that is well.
-fn ok(kubeconfig: &Path, arguments: &str) -> String {
+pub(crate) fn ok(kubeconfig: &Path, arguments: &str) -> String {
     let (code, stdout, stderr) = sluice(kubeconfig, arguments);
     assert_eq!(
         (code, stderr.as_str()),
@@ -212,10 +213,11 @@ async fn queues_and_jobs_are_shown_and_steered_with_the_rights_of_the_caller() -
     let tenant = cp.service_account_kubeconfig(&ns, "tenant").await?;
     shown(admin, &tenant, &ns).await?;
     explained(admin, &ns);
-    unqueued(&cp, admin, &ns).await?;
+    live_refused::unqueued(&cp, admin, &ns).await?;
     estimated(admin, &tenant, &ns)?;
     simulated(admin, &tenant, &ns);
     steered(&cp, admin, &tenant, &ns).await?;
+    live_refused::not_steered(&cp, admin, &tenant, &ns).await?;
     checked(admin);
     steered_by_job_kinds(&cp, admin, &ns).await?;
     Ok(())
@@ -270,24 +272,11 @@ async fn shown(admin: &Path, tenant: &Path, ns: &str) -> Result<()> {
             format!("{ns}/main 1 5 2Gi")
         ]
     );
-    refused(tenant, "list -A", "is forbidden");
+    live_refused::refused(tenant, "list -A", "is forbidden");
     Ok(())
 }
 
-/// What the API server refuses, or does not know, is no wrong usage.
-fn refused(kubeconfig: &Path, arguments: &str, why: &str) {
-    let (code, stdout, stderr) = sluice(kubeconfig, arguments);
-    assert_eq!((code, stdout.as_str()), (Some(1), ""), "{arguments}");
-    let is_told = stderr.starts_with("error: ") && stderr.contains(why);
-    assert!(is_told && stderr.lines().count() == 1, "{stderr}");
-}
-
 fn explained(admin: &Path, ns: &str) {
-    let none = "\"nosuch\" not found";
-    for verb in ["explain", "hold", "resume"] {
-        refused(admin, &format!("{verb} job/nosuch -n {ns}"), none);
-    }
-    refused(admin, &format!("hold localqueue/nosuch -n {ns}"), none);
     let told = words(&less(
         admin,
         &format!("explain job/waits -n {ns}"),
@@ -317,68 +306,6 @@ fn explained(admin: &Path, ns: &str) {
         "error: Pod \"gang-1\" is not queued: Sluice has no Workload for its pod group \"gang\" in namespace {ns}\n"
     );
     assert_eq!((code, stdout.as_str(), stderr), (Some(1), "", expected));
-}
-
-/// What has no Workload: what Sluice told by events, and what gates hold.
-async fn unqueued(cp: &ControlPlane, admin: &Path, ns: &str) -> Result<()> {
-    let reasons = [
-        ("Job", "job/free", "PriorityClassNotFound"),
-        ("Pod", "pod/gang-1", "PodGroupIncomplete"),
-    ];
-    for (kind, object, reason) in reasons {
-        let uid = ["get", object, "-n", ns, "-o", "jsonpath={.metadata.uid}"];
-        let uid = cp.kubectl(uid, None).await?.ok()?;
-        let (_, name) = object.split_once('/').unwrap();
-        let event = json!({
-            "apiVersion": "v1", "kind": "Event",
-            "metadata": {"name": name, "namespace": ns}, "type": "Warning", "action": "Queue",
-            "involvedObject": {"kind": kind, "name": name, "namespace": ns, "uid": uid.trim()},
-            "reason": reason, "message": "Can't be queued", "eventTime": "2026-01-01T00:00:00.000000Z",
-            "reportingComponent": "sluice", "reportingInstance": "sluice-0",
-        });
-        let event = event.to_string();
-        cp.kubectl(["create", "-f", "-"], Some(&event))
-            .await?
-            .ok()?;
-    }
-    let told = "Sluice last told: PodGroupIncomplete: Can't be queued";
-    for (object, told) in [
-        (
-            "job/free",
-            "Sluice last told: PriorityClassNotFound: Can't be queued",
-        ),
-        ("pod/gang-1", told),
-        ("podgroup/gang", told),
-    ] {
-        refused(admin, &format!("explain {object} -n {ns}"), told);
-    }
-    let mut gated = job(ns, "gated");
-    gated["metadata"]["annotations"] = json!({"kueue.x-k8s.io/scheduling-gated-by": "acme.io/a"});
-    gated["metadata"]["labels"] = json!({"sluice.dev/queue-name": "main"});
-    let create = ["create", "-f", "-"];
-    cp.kubectl(create, Some(&gated.to_string())).await?.ok()?;
-    assert_eq!(
-        ok(admin, &format!("explain job/gated -n {ns}")),
-        "Job \"gated\" is held by gates, and not queued: acme.io/a\n"
-    );
-    let json: Value =
-        serde_json::from_str(&ok(admin, &format!("explain job/gated -n {ns} -o json")))?;
-    let said = &json["job"];
-    assert_eq!(
-        (
-            &said["state"],
-            &said["queue"],
-            &said["message"],
-            &said["group"]
-        ),
-        (
-            &json!("Gated"),
-            &json!("main"),
-            &json!("Held by gates: acme.io/a"),
-            &json!("batch")
-        )
-    );
-    Ok(())
 }
 
 /// When each job will start, as far as the caller may see what that depends on.
@@ -523,36 +450,6 @@ async fn steered(cp: &ControlPlane, admin: &Path, tenant: &Path, ns: &str) -> Re
         );
         assert_eq!(read(object, path).await?.trim(), value, "{command}");
     }
-    let alone = json!({
-        "apiVersion": "v1", "kind": "Pod",
-        "metadata": {
-            "name": "alone", "namespace": ns,
-            "labels": {"sluice.dev/managed": "true", "sluice.dev/queue-name": "main"},
-            "annotations": {"sluice.dev/queue-allocation-gate": "true"},
-        },
-        "spec": {
-            "schedulingGates": [{"name": "sluice.dev/queue-allocation-gate"}],
-            "containers": [{"name": "main", "image": "example.com/none"}],
-        },
-    });
-    let create = ["create", "-f", "-"];
-    cp.kubectl(create, Some(&alone.to_string())).await?.ok()?;
-    for (command, why) in [
-        (
-            "evict pod/alone",
-            "a pod that is admitted by itself is its own record; delete it",
-        ),
-        (
-            "evict pod/gang-1",
-            "it is admitted with its pod group: say podgroup/gang",
-        ),
-        (
-            "hold podgroup/gang",
-            "evict podgroup/gang keeps it out of its queue until reactivate podgroup/gang",
-        ),
-    ] {
-        refused(admin, &format!("{command} -n {ns}"), why);
-    }
     let (code, stdout, stderr) = sluice(tenant, &format!("evict podgroup/none -n {ns}"));
     let expected =
         format!("error: PodGroup \"none\" has no Workload in namespace {ns}: it is not queued\n");
@@ -563,15 +460,6 @@ async fn steered(cp: &ControlPlane, admin: &Path, tenant: &Path, ns: &str) -> Re
         stderr.contains("cannot patch resource \"workloads\""),
         "{stderr}"
     );
-    for command in [
-        "explain job/runs",
-        "evict job/runs",
-        "status",
-        "list",
-        "top",
-    ] {
-        refused(tenant, &format!("{command} -n kube-system"), "is forbidden");
-    }
     for (command, told) in [
         (
             "hold main",

@@ -6,5 +6,6 @@ mod gates;
 mod gates_cluster;
 mod jobkind;
 mod live_cluster;
+mod live_refused;
 mod simulate;
 mod web;
