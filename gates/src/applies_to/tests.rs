@@ -250,11 +250,11 @@ fn a_kind(#[case] kind: &'static str, #[case] expected: Applies) {
 )]
 #[case::types(
     when("requests.cpu > '64'"),
-    "spec.appliesTo.when: Invalid value: \"requests.cpu > '64'\": fails for every object: "
+    "spec.appliesTo.when: Invalid value: \"requests.cpu > '64'\": requests.cpu is a double and \"64\" is a string: > can't compare them; requests are doubles, "
 )]
 #[case::int_times_double(
     when("requests.cpu * 2 > 64"),
-    "spec.appliesTo.when: Invalid value: \"requests.cpu * 2 > 64\": fails for every object: "
+    "spec.appliesTo.when: Invalid value: \"requests.cpu * 2 > 64\": requests.cpu is a double and 2 is an int: * needs two of one type; "
 )]
 #[case::no_bool(
     when("requests.cpu"),
@@ -268,6 +268,112 @@ fn what_is_wrong_is_told(#[case] spec: AppliesTo, #[case] expected: &str) {
     let problems = CompiledAppliesTo::compile(&spec).unwrap_err();
     let told = problems[0].to_string();
     assert!(told.starts_with(expected), "{told}");
+}
+
+#[rstest]
+#[case(
+    "priority == \"high\"",
+    "priority is an int and \"high\" is a string: == can't compare them"
+)]
+#[case(
+    "groups == \"admins\"",
+    "groups is a list and \"admins\" is a string: == can't compare them"
+)]
+#[case(
+    "queue != 5",
+    "queue is a string and 5 is an int: != can't compare them"
+)]
+#[case(
+    "requests.cpu == \"5\"",
+    "requests.cpu is a double and \"5\" is a string: == can't compare them"
+)]
+#[case(
+    "user == groups",
+    "user is a string and groups is a list: == can't compare them"
+)]
+#[case(
+    "priority in [1, \"high\"]",
+    "priority is an int and \"high\" is a string: in never finds it"
+)]
+#[case(
+    "pods in groups",
+    "pods is an int and groups a list of which each is a string: in never finds it"
+)]
+#[case("'a' in queue", "queue is a string, and in looks in lists and maps")]
+#[case(
+    "5 in requests",
+    "5 is an int and the keys of requests are strings: in never finds it"
+)]
+#[case(
+    "requests[\"cpu\"] == null",
+    "requests[\"cpu\"] is a double and null is null: == can't compare them"
+)]
+#[case(
+    "size(queue) == \"a\"",
+    "size(queue) is an int and \"a\" is a string: == can't compare them"
+)]
+#[case(
+    "queue.size() == \"a\"",
+    "queue.size() is an int and \"a\" is a string: == can't compare them"
+)]
+#[case(
+    "object.a == 1 && priority == \"high\"",
+    "priority is an int and \"high\" is a string: == can't compare them"
+)]
+#[case(
+    "groups.exists(g, g == 1)",
+    "g is a string and 1 is an int: == can't compare them"
+)]
+#[case("object.a && groups < groups", "groups is a list and has no order")]
+#[case(
+    "(pods > 1 ? user : queue) == 1",
+    "pods > 1 ? user : queue is a string and 1 is an int: == can't compare them"
+)]
+#[case(
+    "groups[0] == 1",
+    "groups[0] is a string and 1 is an int: == can't compare them"
+)]
+#[case(
+    "groups['a'] == 'b'",
+    "groups is indexed by an int, and \"a\" is a string"
+)]
+#[case("requests.cpu.cores > 1", "requests.cpu is a double and has no fields")]
+#[case("pods && object.a", "pods is an int, not a bool")]
+#[case(
+    "-priority == 'a'",
+    "-priority is an int and \"a\" is a string: == can't compare them"
+)]
+#[case(
+    "groups == [1]",
+    "groups is a list and [1] is a list: == can't compare them"
+)]
+fn types_that_do_not_fit_are_told(#[case] source: &str, #[case] expected: &str) {
+    let problems = CompiledAppliesTo::compile(&when(source)).unwrap_err();
+    let told = problems[0].to_string();
+    let begin = format!("spec.appliesTo.when: Invalid value: {source:?}: {expected}; ");
+    assert!(told.starts_with(&begin), "{told}");
+}
+
+#[rstest]
+#[case::another_number("priority == 5.0 && requests.cpu == 5 && pods in [1, 2.0]")]
+#[case::later_elements("groups[1] == 'a' || groups[31] == 'a'")]
+#[case::keys_of_requests("'cpu' in requests && has(requests.memory)")]
+#[case::any_key("requests[queue] > 1")]
+#[case::divided("64 / pods > 1 || 5 % priority == 1")]
+#[case::converted("int(queue) > 5 || double(user) > 1.0")]
+#[case::pattern("queue.matches(user + '[')")]
+#[case::of_object("object.spec.a == 'a' || object.spec.a == null || priority == object.spec.a")]
+#[case::in_object("queue in object.metadata.labels || pods in object.spec.list")]
+#[case::macros("groups.all(g, g != 'a') && groups.filter(g, g == 'a').size() == 1")]
+#[case::mapped("requests.map(name, requests[name]).exists(amount, amount > 5)")]
+#[case::one("groups.exists_one(g, g.startsWith('a'))")]
+#[case::hidden("[1].exists(queue, queue == 1) && queue == 'a'")]
+#[case::added("user + queue == 'ab' && [user] + groups == ['a']")]
+#[case::chosen("(pods > 1 ? user : queue) == 'a'")]
+#[case::as_any("dyn(priority) == 'high'")]
+fn types_that_fit_are_taken(#[case] source: &str) {
+    let compiled = CompiledAppliesTo::compile(&when(source));
+    assert!(compiled.is_ok(), "{compiled:?}");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Number, Value, json};
 use sluice_crds::quantity::NANOS;
-use sluice_kinds::Condition;
+use sluice_kinds::{Condition, Type};
 
 use super::subject::Candidate;
 
@@ -12,6 +12,17 @@ use super::subject::Candidate;
 pub(super) const VARIABLES: &[&str] = &[
     "object", "queue", "priority", "requests", "pods", "user", "groups",
 ];
+
+/// The type of a variable. Of `object` nothing is known before there is one.
+pub(super) fn type_of(variable: &str) -> Option<Type> {
+    match variable {
+        "queue" | "user" => Some(Type::Text),
+        "priority" | "pods" => Some(Type::Int),
+        "requests" => Some(Type::Map(Some(Box::new(Type::Double)))),
+        "groups" => Some(Type::List(Some(Box::new(Type::Text)))),
+        _ => None,
+    }
+}
 
 /// The values of all variables but `object`, as far as `condition` names them.
 ///

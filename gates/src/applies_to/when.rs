@@ -6,24 +6,30 @@ use sluice_kinds::{Condition, Problem};
 use super::subject::Candidate;
 use super::values;
 
+/// What is told besides of types that don't fit.
+const TYPES: &str = "requests are doubles, pods and priority ints, queue and user strings, groups a list of strings";
+
 /// A compiled expression.
 #[derive(Debug)]
 pub(crate) struct When(Condition);
 
 impl When {
-    /// Compiles the expression at `field`. One that fails whatever an object holds, as its types don't fit, is
-    /// refused.
+    /// Compiles the expression at `field`. One whose types don't fit, whatever an object holds, is refused: it would
+    /// fail for every object, or apply to none.
     pub(crate) fn compile(source: &str, field: &str) -> Result<Self, Problem> {
         let condition = Condition::compile(field, source, values::VARIABLES)?;
+        if let Some(mismatch) = condition.mismatch(&values::type_of) {
+            return Err(Problem::invalid(field, source, mistyped(&mismatch)));
+        }
         // What an object holds is not known before there is one.
         if condition.reads("object") {
             return Ok(Self(condition));
         }
-        let outcomes = values::samples(&condition)
-            .map(|sample| condition.is_true(&|name| sample.get(name).unwrap_or(&Value::Null)));
-        match outcomes {
-            [Err(first), Err(_)] => Err(Problem::invalid(field, source, mistyped(&first))),
-            [Ok(_), _] | [_, Ok(_)] => Ok(Self(condition)),
+        let misfits = values::samples(&condition)
+            .map(|sample| condition.misfit(&|name| sample.get(name).unwrap_or(&Value::Null)));
+        match misfits {
+            [Some(first), Some(_)] => Err(Problem::invalid(field, source, fails(&first))),
+            [None, _] | [_, None] => Ok(Self(condition)),
         }
     }
 
@@ -41,6 +47,10 @@ impl When {
     }
 }
 
-fn mistyped(why: &str) -> String {
-    format!("fails for every object: {why}; requests are doubles, priority and pods are ints")
+fn mistyped(mismatch: &str) -> String {
+    format!("{mismatch}; {TYPES}")
+}
+
+fn fails(why: &str) -> String {
+    format!("fails for every object: {why}; {TYPES}")
 }

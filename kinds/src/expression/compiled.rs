@@ -5,12 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock};
 
 use cel::common::ast::{Expr, IdedExpr, LiteralValue, operators};
-use cel::{Context, Env, Program};
+use cel::{Context, Env, ExecutionError, Program};
 use serde_json::Value;
 
 use crate::expression::failure;
 use crate::expression::nesting::nesting;
 use crate::expression::project::Projection;
+use crate::expression::types::{self, Type};
 use crate::expression::walk::{Parts, Reference, Walk};
 use crate::field::problem::Problem;
 
@@ -217,6 +218,11 @@ impl Expression {
         })
     }
 
+    /// What does not fit in it whatever the variables hold, of which `declared` says the types.
+    pub(crate) fn mismatch(&self, declared: &dyn Fn(&str) -> Option<Type>) -> Option<String> {
+        types::mismatch(self.program.expression(), declared)
+    }
+
     /// As it is written.
     pub(crate) fn source(&self) -> &str {
         &self.program.source_info().source
@@ -230,6 +236,20 @@ impl Expression {
         &self,
         value_of: &dyn Fn(&str) -> &'a Value,
     ) -> Result<cel::Value, String> {
+        self.execute(value_of)?
+            .map_err(|e| failure::text(&e, self.source()))
+    }
+
+    /// Why these values are of the wrong types for it, if that is why its evaluation fails.
+    pub(crate) fn misfit<'a>(&self, value_of: &dyn Fn(&str) -> &'a Value) -> Option<String> {
+        let error = self.execute(value_of).ok()?.err()?;
+        (!failure::is_about_values(&error)).then(|| failure::text(&error, self.source()))
+    }
+
+    fn execute<'a>(
+        &self,
+        value_of: &dyn Fn(&str) -> &'a Value,
+    ) -> Result<Result<cel::Value, ExecutionError>, String> {
         let mut context = Context::with_env(ENVIRONMENT.clone());
         let mut projection = Projection::default();
         for (name, parts) in &self.needs {
@@ -237,9 +257,7 @@ impl Expression {
             context.add_variable_from_value(name.as_str(), projected);
         }
         self.check_cost(&projection)?;
-        self.program
-            .execute(&context)
-            .map_err(|e| failure::text(&e, self.source()))
+        Ok(self.program.execute(&context))
     }
 
     fn check_cost(&self, projection: &Projection) -> Result<(), String> {

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::expression::compiled::{Declared, Expression, Returns};
+use crate::expression::types::Type;
 use crate::field::problem::Problem;
 
 /// A CEL expression that is true or false, with the bounds of those of a JobKind.
@@ -56,6 +57,12 @@ impl Condition {
         self.0.keys(variable)
     }
 
+    /// What does not fit in it whatever the variables hold, as a sentence for the user. `declared` says of which type a
+    /// variable is, if that is known.
+    pub fn mismatch(&self, declared: &dyn Fn(&str) -> Option<Type>) -> Option<String> {
+        self.0.mismatch(declared)
+    }
+
     /// Whether it is true of these values. `value_of` is asked for each variable that it names.
     ///
     /// # Errors
@@ -65,6 +72,16 @@ impl Condition {
         match self.0.evaluate_by(value_of)? {
             cel::Value::Bool(truth) => Ok(truth),
             other => Err(format!("gave {}, not a bool", other.type_of())),
+        }
+    }
+
+    /// Why values of the types of these are wrong for it: evaluating it fails, and not as of what the values are; or it
+    /// gives something else than a bool.
+    pub fn misfit<'a>(&self, value_of: &dyn Fn(&str) -> &'a Value) -> Option<String> {
+        match self.0.evaluate_by(value_of) {
+            Ok(cel::Value::Bool(_)) => None,
+            Ok(other) => Some(format!("gave {}, not a bool", other.type_of())),
+            Err(_) => self.0.misfit(value_of),
         }
     }
 

@@ -70,6 +70,22 @@ pub(super) fn text(error: &ExecutionError, source: &str) -> String {
     text.get(..end).unwrap_or_default().to_owned()
 }
 
+/// Whether other values of the same types may not fail so.
+pub(super) fn is_about_values(error: &ExecutionError) -> bool {
+    match error {
+        ExecutionError::IndexOutOfBounds(_)
+        | ExecutionError::NoSuchKey(_)
+        | ExecutionError::DivisionByZero(_)
+        | ExecutionError::RemainderByZero(_)
+        | ExecutionError::Overflow(..)
+        | ExecutionError::DuplicateKey(_) => true,
+        ExecutionError::FunctionError { function, .. } => {
+            ["int", "uint", "double", "matches"].contains(&function.as_str())
+        }
+        _ => false,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use rstest::rstest;

@@ -7,4 +7,6 @@ pub(crate) mod condition;
 mod failure;
 mod nesting;
 mod project;
+pub(crate) mod types;
 pub(crate) mod walk;
+mod written;
