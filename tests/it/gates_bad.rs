@@ -13,6 +13,7 @@ use crate::support::{DEADLINE, Scene, refusal};
 
 both_ways!(
     a_schedule_that_can_not_be_is_refused_or_told,
+    an_exception_ends_before_the_calendar_does,
     there_is_one_gate_object_for_a_gate,
     a_gate_object_that_goes_while_it_holds_is_told,
     another_way_of_lifting_counts_at_once,
@@ -67,6 +68,33 @@ async fn a_schedule_that_can_not_be_is_refused_or_told(admission: Admission) -> 
             see_told(scene, path, &told).await?;
             ensure!(is_suspended(&scene.get("Job", path).await?));
         }
+        Ok(())
+    })
+    .await
+}
+
+/// The schema says so, in either variant: nobody could read the Gate.
+async fn an_exception_ends_before_the_calendar_does(admission: Admission) -> Result<()> {
+    play(admission, "bad-end", async |scene| {
+        let (gate, object) = own_gate(&scene.ns, "end");
+        let until = |to: &str| {
+            let exception = json!({"from": "2026-01-01T00:00:00Z", "to": to});
+            let spec = json!({"schedule": {"notBefore": {}, "exceptions": [exception]}});
+            own("Gate", &object, spec)
+        };
+        let told = refusal(scene.try_create(&until("9999-12-31T23:59:59Z")).await)?;
+        let rule = "spec.schedule.exceptions[0].to: Invalid value";
+        ensure!(told.contains(rule), "{told}");
+        ensure!(
+            told.contains("must be before 9999-12-30T00:00:00Z"),
+            "{told}"
+        );
+        scene.create(&until("9999-12-29T23:59:59Z")).await?;
+        scene.create(&Job::new("j").gate(&gate).json()).await?;
+        scene.see_event("j", "Gated").await?;
+        scene
+            .see_condition("Gate", &object, "Active", "True", "Ready")
+            .await?;
         Ok(())
     })
     .await

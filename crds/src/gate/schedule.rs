@@ -72,6 +72,7 @@ pub struct Window {
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new("self.from < self.to").message("must be after from").field_path(".to"))]
+#[x_kube(validation = Rule::new("self.to < timestamp('9999-12-30T00:00:00Z')").message("must be before 9999-12-30T00:00:00Z, the end of the calendar").field_path(".to"))]
 pub struct Exception {
     /// When it begins, in the form of RFC 3339.
     pub from: Time,

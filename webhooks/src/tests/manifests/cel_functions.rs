@@ -37,6 +37,7 @@ const KNOWN: [(u32, &[&str]); 6] = [
             "split",
             "startsWith",
             "string",
+            "timestamp",
             "substring",
             "sum",
             "trim",
