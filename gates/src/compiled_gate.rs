@@ -90,6 +90,13 @@ impl CompiledGate {
         self.after.as_ref()
     }
 
+    /// The key of the annotation by which held objects name what this gate waits for, if they do.
+    pub fn annotation(&self) -> Option<&str> {
+        let schedule = self.schedule.as_ref();
+        let time = schedule.and_then(|schedule| schedule.annotation());
+        time.or_else(|| self.after.as_ref()?.annotation())
+    }
+
     /// Whether the gate is lifted at `now` from any object: from none if it has no schedule, or that is closed for
     /// all.
     pub fn lets_any_through(&self, now: Timestamp) -> bool {

@@ -62,6 +62,14 @@ impl CompiledAfter {
         }
     }
 
+    /// The key of the annotation in which held objects name an object, if they do.
+    pub(crate) fn annotation(&self) -> Option<&str> {
+        match &self.named {
+            Named::ByGate { .. } => None,
+            Named::ByHeldObject { annotation, .. } => Some(annotation),
+        }
+    }
+
     /// The object that a held object with these annotations waits for.
     ///
     /// # Errors

@@ -28,6 +28,11 @@ pub(crate) struct CompiledSchedule {
 }
 
 impl CompiledSchedule {
+    /// The key of the annotation in which held objects name a time, if they do.
+    pub(crate) fn annotation(&self) -> Option<&str> {
+        self.not_before.as_ref().map(TimeAnnotation::key)
+    }
+
     /// Checks a schedule.
     pub(crate) fn compile(schedule: &Schedule) -> Result<Self, Vec<Problem>> {
         let Schedule {

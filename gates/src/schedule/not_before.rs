@@ -32,6 +32,11 @@ impl TimeAnnotation {
         problem.map_or_else(|| Ok(Self(rule.annotation.clone())), Err)
     }
 
+    /// Its key.
+    pub(crate) fn key(&self) -> &str {
+        &self.0
+    }
+
     /// The time that these annotations name.
     ///
     /// # Errors

@@ -99,6 +99,14 @@ impl Controller {
             },
             Err(_) => now.closed = Some("its Gate is not valid".to_owned()),
         }
+        let named = object
+            .compiled
+            .as_ref()
+            .ok()
+            .and_then(|compiled| compiled.annotation());
+        if let Some(unread) = named.and_then(|key| kept.unread(key)) {
+            now.closed = Some(unread);
+        }
         Some(now)
     }
 
