@@ -32,6 +32,14 @@ impl<'a> Edit<'a> {
     }
 }
 
+impl Edit<'_> {
+    /// The UID of the object. A manifest that replaces it need not name that: the API server fills it in later.
+    pub(crate) fn uid(&self) -> Option<&str> {
+        let uid = self.old.unwrap_or(self.new).pointer("/metadata/uid");
+        uid.and_then(Value::as_str)
+    }
+}
+
 /// Whether the request changes what the object tells of its gates.
 fn changes_gates(request: &Request, new: &Value) -> bool {
     let old = request.old_object.as_ref();

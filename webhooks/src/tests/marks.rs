@@ -90,6 +90,22 @@ fn a_lifted_gate_is_kept_with_who_lifted_it_and_its_label_goes(#[case] kind: &st
     assert_eq!(record(&last)[1]["by"], "bob");
 }
 
+/// Whoever replaces an object by its manifest names no UID.
+#[rstest]
+#[case::job("Job")]
+#[case::pod("Pod")]
+fn a_manifest_that_replaces_the_object_is_kept_with_its_author(#[case] kind: &str) {
+    let old = held(&[(GATES, "acme.io/a")], &[(A, "true")], kind);
+    let mut new = with(old.clone(), "/metadata/annotations", json!({}));
+    new["metadata"].as_object_mut().unwrap().remove("uid");
+    let after = edited(USER, Some(&old), &new);
+    assert_eq!(
+        record(&after),
+        json!([{"gate": "acme.io/a", "by": "ann", "at": AT, "uid": "u1"}])
+    );
+    assert_eq!(refusal(&old, &after), "");
+}
+
 #[test]
 fn an_object_that_keeps_nothing_else_gets_annotations_for_the_record() {
     let old = held(&[(GATED, "acme.io/a")], &[(A, "true")], "Job");

@@ -95,8 +95,10 @@ fn record(request: &Request, edit: &Edit<'_>) -> Vec<PatchOperation> {
 
 /// The gates that the edit lifts from an object that they hold, as its author does.
 fn by_author(request: &Request, edit: &Edit<'_>, at: Option<Timestamp>) -> Vec<Lifted> {
-    let uid = edit.new.pointer("/metadata/uid").and_then(Value::as_str);
-    let Some(uid) = uid.filter(|_| !(request.is_pod() && controller(edit.new).is_some())) else {
+    let Some(uid) = edit
+        .uid()
+        .filter(|_| !(request.is_pod() && controller(edit.new).is_some()))
+    else {
         return Vec::new();
     };
     let lifted = lift::lifted(edit);

@@ -215,7 +215,7 @@ fn check_marks(kind: &CompiledKind, edit: &Edit<'_>, policy: &Policy) -> Vec<Pro
 /// may say so. Nor may one that has passed its gates leave its place among those that its gates count.
 fn check_owner(request: &Request, edit: &Edit<'_>, policy: &Policy) -> Option<Problem> {
     let label = queue_of(edit.new, policy.queue_labels());
-    if label.is_none() && !has_passed_gates(edit.new) {
+    if label.is_none() && !has_passed_gates(edit) {
         return None;
     }
     let names_owner = controller_uid(edit.new);
@@ -233,13 +233,13 @@ fn check_owner(request: &Request, edit: &Edit<'_>, policy: &Policy) -> Option<Pr
 }
 
 /// Whether gates were lifted from the object itself.
-fn has_passed_gates(object: &Value) -> bool {
-    names(annotation(object, LIFTED_GATES_ANNOTATION), object)
+fn has_passed_gates(edit: &Edit<'_>) -> bool {
+    names(annotation(edit.new, LIFTED_GATES_ANNOTATION), edit)
 }
 
 /// Whether a record names the object itself, by its UID.
-fn names(record: Option<&Value>, object: &Value) -> bool {
-    let uid = object.pointer("/metadata/uid").and_then(Value::as_str);
+fn names(record: Option<&Value>, edit: &Edit<'_>) -> bool {
+    let uid = edit.uid();
     let record = record.and_then(Value::as_str);
     record
         .zip(uid)
@@ -259,7 +259,7 @@ fn check_records(request: &Request, edit: &Edit<'_>, is_copied: bool) -> Vec<Pro
         let new = annotation(edit.new, key);
         !is_copied && new.is_some() && new != old(key)
     });
-    let names_itself = |record| names(record, edit.new);
+    let names_itself = |record| names(record, edit);
     let kept = [LIFTED_GATES_ANNOTATION, EXPIRED_GATES_ANNOTATION];
     let kept = kept.into_iter().filter(|key| {
         let (new, old) = (annotation(edit.new, key), old(key));
