@@ -146,6 +146,16 @@ fn idle(queue: &str) -> Value {
     "metadata.labels[sluce.dev/queue-name]: is not a key that Sluice knows; did you mean sluice.dev/queue-name?"])]
 #[case::an_annotation(job(&[], &[("sluice.dev/not-befor", "x")]), &[
     "metadata.annotations[sluice.dev/not-befor]: is not a key that Sluice knows; did you mean sluice.dev/not-before?"])]
+#[case::a_gate_annotation(job(&[(QUEUE, "q")], &[("kueue.x-k8s.io/scheduling-gate-by", "acme.io/x"), ("kueue.x-k8s.io/admission-gated-bi", "acme.io/x")]), &[
+    "metadata.annotations[kueue.x-k8s.io/admission-gated-bi]: is not a key that Sluice knows; did you mean kueue.x-k8s.io/admission-gated-by?",
+    "metadata.annotations[kueue.x-k8s.io/scheduling-gate-by]: is not a key that Sluice knows; did you mean kueue.x-k8s.io/scheduling-gated-by?"])]
+#[case::a_label_as_annotation(job(&[(QUEUE, "q")], &[("sluice.dev/priority-class", "high")]), &[
+    "metadata.annotations[sluice.dev/priority-class]: has no effect there; set metadata.labels[sluice.dev/priority-class]"])]
+#[case::an_annotation_as_label(job(&[(QUEUE, "q"), ("sluice.dev/min-parallelism", "1")], &[]), &[
+    "metadata.labels[sluice.dev/min-parallelism]: has no effect there; set metadata.annotations[sluice.dev/min-parallelism]"])]
+#[case::in_both(job(&[(QUEUE, "q")], &[(QUEUE, "q")]), &[])]
+#[case::of_kueue(job(&[(QUEUE, "q")], &[("kueue.x-k8s.io/retriable-in-group", "false")]), &[
+    "metadata.annotations[kueue.x-k8s.io/retriable-in-group]: has no effect, as retriableInGroupAnnotationAliases of Sluice's configuration does not list it; use sluice.dev/retriable-in-group"])]
 #[case::far_off(job(&[("sluice.dev/team", "q"), ("acme.io/queue-nam", "q")], &[]), &[])]
 #[case::no_gate(job(&[(QUEUE, "q")], &[(GATES, "acme.io/budgt,other.io/x")]), &[
     "gate \"acme.io/budgt\" has no Gate, as other gates of acme.io have; whoever may edit the object may lift it"])]
@@ -186,7 +196,7 @@ fn a_label_of_kueue_that_is_no_alias_is_told() {
     assert_eq!(
         warnings(&object, &policy),
         [
-            "metadata.labels[kueue.x-k8s.io/queue-name]: has no effect, as queueLabelAliases of Sluice's configuration does not list it; use sluice.dev/queue-name"
+            "metadata.labels[kueue.x-k8s.io/queue-name]: has no effect, as queueLabelAliases of Sluice's configuration does not list it; sluice.dev/queue-name counts"
         ]
     );
 }

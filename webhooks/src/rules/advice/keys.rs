@@ -2,11 +2,12 @@
 
 use serde_json::Value;
 use sluice_crds::{
-    ADMISSION_ANNOTATION, AFTER_ANNOTATION, GROUP, NOT_BEFORE_ANNOTATION, POD_GROUP_LABEL,
+    ADMISSION_ANNOTATION, AFTER_ANNOTATION, NOT_BEFORE_ANNOTATION, POD_GROUP_LABEL,
     POD_GROUP_TOTAL_ANNOTATION, PRIORITY_CLASS_LABEL, QUEUE_GATE, QUEUE_NAME_LABEL,
     RETRIABLE_IN_GROUP_ANNOTATION,
 };
 use sluice_kinds::aliases::MetadataKey;
+use sluice_kinds::gates::{ADMISSION_GATED_BY, SCHEDULING_GATED_BY};
 use sluice_kinds::problem::fill;
 
 use crate::admission::policy::Policy;
@@ -16,9 +17,11 @@ const LETTERS_OFF_MAX: usize = 2;
 /// The annotation that says with how few pods a job will do.
 const MIN_PARALLELISM: &str = "sluice.dev/min-parallelism";
 
+/// The maps in which keys stand.
+const MAPS: [&str; 2] = ["labels", "annotations"];
 /// The keys that users write.
 const LABELS: [&str; 3] = [QUEUE_NAME_LABEL, PRIORITY_CLASS_LABEL, POD_GROUP_LABEL];
-const ANNOTATIONS: [&str; 7] = [
+const ANNOTATIONS: [&str; 9] = [
     ADMISSION_ANNOTATION,
     AFTER_ANNOTATION,
     NOT_BEFORE_ANNOTATION,
@@ -26,11 +29,13 @@ const ANNOTATIONS: [&str; 7] = [
     QUEUE_GATE,
     RETRIABLE_IN_GROUP_ANNOTATION,
     MIN_PARALLELISM,
+    SCHEDULING_GATED_BY,
+    ADMISSION_GATED_BY,
 ];
 
 const LETTERS_OFF: &str = "{}: is not a key that Sluice knows; did you mean {}?";
-const NO_ALIAS: &str =
-    "{}: has no effect, as {} of Sluice's configuration does not list it; use {}";
+const NO_ALIAS: &str = "{}: has no effect, as {} of Sluice's configuration does not list it; {}";
+const WRONG_MAP: &str = "{}: has no effect there; set {}";
 
 /// A key by which others say what a key of Sluice's own says.
 struct Foreign {
@@ -43,7 +48,7 @@ struct Foreign {
 }
 
 /// What users of Kueue and Volcano set on jobs and pods.
-const FOREIGN: [Foreign; 7] = [
+const FOREIGN: [Foreign; 8] = [
     Foreign {
         map: "labels",
         key: "kueue.x-k8s.io/queue-name",
@@ -76,6 +81,12 @@ const FOREIGN: [Foreign; 7] = [
     },
     Foreign {
         map: "annotations",
+        key: "kueue.x-k8s.io/retriable-in-group",
+        field: "retriableInGroupAnnotationAliases",
+        own: RETRIABLE_IN_GROUP_ANNOTATION,
+    },
+    Foreign {
+        map: "annotations",
         key: "scheduling.volcano.sh/queue-name",
         field: "queueAnnotationAliases",
         own: QUEUE_NAME_LABEL,
@@ -90,10 +101,7 @@ const FOREIGN: [Foreign; 7] = [
 
 /// Keys of others that stand for nothing here.
 pub(super) fn without_alias(object: &Value, policy: &Policy) -> Vec<String> {
-    let is_there = |foreign: &&Foreign| {
-        let value = object.pointer(&format!("/metadata/{}", foreign.map));
-        value.and_then(|map| map.get(foreign.key)).is_some()
-    };
+    let is_there = |foreign: &&Foreign| entry(object, foreign.map, foreign.key).is_some();
     let is_alias = |foreign: &Foreign| {
         let key = match foreign.map {
             "labels" => MetadataKey::Label(foreign.key.to_owned()),
@@ -116,7 +124,16 @@ pub(super) fn without_alias(object: &Value, policy: &Policy) -> Vec<String> {
                 field,
                 own,
             } = foreign;
-            fill(NO_ALIAS, &[&format!("metadata.{map}[{key}]"), field, own])
+            let has_own = MAPS.iter().any(|map| entry(object, map, own).is_some());
+            let advice = if has_own {
+                format!("{own} counts")
+            } else {
+                format!("use {own}")
+            };
+            fill(
+                NO_ALIAS,
+                &[&format!("metadata.{map}[{key}]"), field, &advice],
+            )
         })
         .collect()
 }
@@ -128,12 +145,14 @@ pub(super) fn letters_off(object: &Value) -> Vec<String> {
         let keys = entries.and_then(Value::as_object).into_iter().flatten();
         let keys = keys.filter_map(|(key, _)| Some((key, key.split_once('/')?.0)));
         let near = keys.filter_map(move |(key, domain)| {
-            if known.contains(&key.as_str()) || 1 < distance(domain, GROUP) {
+            if known.contains(&key.as_str()) || is_of_another(key) {
                 return None;
             }
-            let meant = known
-                .iter()
-                .find(|known| distance(key, known) <= LETTERS_OFF_MAX)?;
+            let is_near = |known: &str| {
+                let own = known.split_once('/').map_or(known, |(own, _)| own);
+                distance(domain, own) <= 1 && distance(key, known) <= LETTERS_OFF_MAX
+            };
+            let meant = known.iter().find(|known| is_near(known))?;
             Some(fill(
                 LETTERS_OFF,
                 &[&format!("metadata.{map}[{key}]"), meant],
@@ -144,6 +163,37 @@ pub(super) fn letters_off(object: &Value) -> Vec<String> {
     let mut all = of("labels", &LABELS);
     all.extend(of("annotations", &ANNOTATIONS));
     all
+}
+
+/// Keys that users write, in the map where they say nothing.
+pub(super) fn in_wrong_map(object: &Value, policy: &Policy) -> Vec<String> {
+    let is_alias = |key: &str| {
+        let key = MetadataKey::Annotation(key.to_owned());
+        policy.key_aliases().all().any(|other| *other == key)
+    };
+    let of = |(map, right): (&'static str, &'static str), keys: &[&'static str]| {
+        let wrong = keys.iter().filter(|key| entry(object, map, key).is_some());
+        let wrong = wrong.filter(|key| entry(object, right, key).is_none() && !is_alias(key));
+        let told = wrong.map(|key| {
+            let fields = [map, right].map(|map| format!("metadata.{map}[{key}]"));
+            fill(WRONG_MAP, &fields.each_ref().map(String::as_str))
+        });
+        told.collect::<Vec<_>>()
+    };
+    let [labels, annotations] = MAPS;
+    let mut all = of((annotations, labels), &LABELS);
+    all.extend(of((labels, annotations), &ANNOTATIONS));
+    all
+}
+
+/// The entry of a map of `metadata`.
+fn entry<'a>(object: &'a Value, map: &str, key: &str) -> Option<&'a Value> {
+    object.get("metadata")?.get(map)?.get(key)
+}
+
+/// Whether a key is one that others write and Sluice knows.
+fn is_of_another(key: &str) -> bool {
+    FOREIGN.iter().any(|foreign| foreign.key == key)
 }
 
 /// How many letters have to be added, removed or replaced to make one text of the other: of long ones, too many.

@@ -46,6 +46,7 @@ pub(crate) fn warnings(request: &Request, edit: &Edit<'_>, policy: &Policy) -> V
         return warnings;
     }
     let mut warnings = keys::letters_off(edit.new);
+    warnings.extend(keys::in_wrong_map(edit.new, policy));
     warnings.extend(keys::without_alias(edit.new, policy));
     warnings.extend(queue(request, edit.new, policy));
     warnings.extend(classes::warnings(request, edit.new, &sets, policy));
