@@ -30,12 +30,12 @@ async fn pods_that_break_a_rule_are_refused(admission: Admission) -> Result<()> 
     let rows = [
         (
             Pod::new("bound").queue("q").with(&["spec", "nodeName"], node_0.clone()),
-            "spec.nodeName: Forbidden: may not be set on a pod that waits in a queue: the pod would run at once"
+            "spec.nodeName: Forbidden: may not be set on a pod that waits: the pod would run at once"
                 .to_owned(),
         ),
         (
             Pod::new("member").queue("q").group("gang", 2).with(&["spec", "nodeName"], node_0),
-            "spec.nodeName: Forbidden: may not be set on a pod that waits in a queue: the pod would run at once"
+            "spec.nodeName: Forbidden: may not be set on a pod that waits: the pod would run at once"
                 .to_owned(),
         ),
         (
@@ -91,7 +91,7 @@ async fn pods_that_break_a_rule_are_refused(admission: Admission) -> Result<()> 
 
 /// The API server takes no pod that has a node and a gate: their controllers would try again for ever.
 async fn templates_behind_gates_name_no_node(admission: Admission) -> Result<()> {
-    let problem = "spec.template.spec.nodeName: Forbidden: may not be set on a pod that waits in a queue: the pod would run at once";
+    let problem = "spec.template.spec.nodeName: Forbidden: may not be set on a pod that waits: the pod would run at once";
     let path = ["spec", "template", "spec", "nodeName"];
     let bound = |kind: &str, name: &str| {
         let pod = Pod::new("").with(&["spec", "nodeName"], json!("node-0"));

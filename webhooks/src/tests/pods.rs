@@ -66,7 +66,7 @@ const LISTED: &str = "supported values: \"false\", \"true\"";
 #[case::admitted(mk_pod(&[], &[(ADMITTED, "{}")], &[]),
     "metadata.annotations[sluice.dev/admitted]: Forbidden: is set by Sluice alone")]
 #[case::bound(with(mk_pod(Q, &[], &[]), "/spec/nodeName", json!("n1")),
-    "spec.nodeName: Forbidden: may not be set on a pod that waits in a queue: the pod would run at once")]
+    "spec.nodeName: Forbidden: may not be set on a pod that waits: the pod would run at once")]
 #[case::opt_in(mk_pod(&[], &[(GATE, "yes")], &[]), &format!(
     "metadata.annotations[{GATE}]: Unsupported value: \"yes\": {LISTED}"))]
 #[case::opt_in_by_alias(mk_pod(&[], &[(GATE_ALIAS, "")], &[]), &format!(

@@ -79,7 +79,7 @@ fn an_edit_is_refused_for_what_it_brings_in_alone() {
     assert_eq!(told(Some(&unqueued), &bad), REFUSED, "it joins a queue");
 }
 
-const BOUND: &str = "spec.template.spec.nodeName: Forbidden: may not be set on a pod that waits in a queue: the pod would run at once";
+const BOUND: &str = "spec.template.spec.nodeName: Forbidden: may not be set on a pod that waits: the pod would run at once";
 const PER_POD: (&str, &str) = ("sluice.dev/admission", "PerPod");
 
 /// `object`, whose pods name a node.

@@ -16,8 +16,7 @@ use crate::rules::queue_label;
 pub(crate) const WITH_ITS_GROUP: &str =
     "must be absent with the label {}: the pod is admitted with its group, not by itself";
 /// The rule for a node that is set from the start.
-pub(crate) const WOULD_RUN: &str =
-    "may not be set on a pod that waits in a queue: the pod would run at once";
+pub(crate) const WOULD_RUN: &str = "may not be set on a pod that waits: the pod would run at once";
 
 /// What is wrong with creating `pod`, which is to wait as `hold` says.
 pub(super) fn problems(pod: &Value, hold: Option<PodHold>, policy: &Policy) -> Vec<Problem> {
