@@ -23,6 +23,7 @@
 mod aliases;
 mod allowed_classes;
 mod allowed_clients;
+mod applied_again;
 mod bad_objects;
 mod being_deleted;
 mod cert_manager;

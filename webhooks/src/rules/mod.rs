@@ -15,6 +15,7 @@ mod own;
 mod patched;
 pub(crate) mod pods;
 pub(crate) mod queue_label;
+mod reapplied;
 pub mod review;
 pub(crate) mod top;
 pub(crate) mod unsuspend;

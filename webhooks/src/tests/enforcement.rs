@@ -374,3 +374,42 @@ fn a_pod_that_loses_its_last_gate_is_to_be_created_again() {
     let verdict = review::validate(&mk_request(USER, Some(&part), &new), &labelled("Hold"));
     assert_eq!(verdict.problems, []);
 }
+
+/// What a manifest drops that never named it is put back; what somebody takes out is lifted, by whoever may.
+#[rstest]
+#[case::replaced("kubectl-replace", &[], true, true)]
+#[case::applied("argo", &["Apply"], true, true)]
+#[case::edited("kubectl-edit", &["Apply"], true, false)]
+#[case::patched_by_who_applied("argo", &["Apply", "Update"], true, false)]
+#[case::nothing_is_required("kubectl-replace", &[], false, false)]
+fn a_manifest_drops_no_gate(
+    #[case] manager: &str,
+    #[case] owned: &[&str],
+    #[case] is_required: bool,
+    #[case] expected: bool,
+) {
+    let fields = json!({"f:metadata": {"f:annotations": {format!("f:{GATES}"): {}}}});
+    let entry =
+        |operation: &&str| json!({"manager": "argo", "operation": operation, "fieldsV1": fields});
+    let mut old = mk_job(&[], &[(GATES, REQUIRED)], true);
+    old["metadata"]["managedFields"] = owned.iter().take(1).map(entry).collect();
+    let mut new = mk_job(&[], &[], true);
+    new["metadata"]["managedFields"] = owned.iter().skip(1).map(entry).collect();
+    let mut request = mk_request(USER, Some(&old), &new);
+    request.options.field_manager = manager.to_owned();
+    let policy = if is_required {
+        labelled("Hold")
+    } else {
+        mk_policy()
+    };
+    let verdict = mutate(&request, &policy);
+    let mut stored = new;
+    json_patch::patch(&mut stored, &verdict.patch).unwrap();
+    let is_gated = stored["metadata"]["annotations"][GATES] == REQUIRED;
+    assert_eq!(is_gated, expected, "{stored}");
+    let held = verdict
+        .warnings
+        .iter()
+        .any(|told| told.starts_with("held, as"));
+    assert_eq!(held, expected, "{verdict:?}");
+}

@@ -137,6 +137,63 @@ fn edits_of_the_suspend_field(
     assert_eq!(again, vec![], "twice is once");
 }
 
+/// A manifest that is applied while its Job waits: what it says of the suspend field by then, who applies it, and what he
+/// is known to have written.
+#[rstest]
+#[case::again_by_client("kubectl-client-side-apply", Some(false), Some(false), "", "", true)]
+#[case::by_another_tool("kubectl-patch", Some(false), Some(false), "", "", false)]
+#[case::first_by_client("kubectl-client-side-apply", None, Some(false), "", "", false)]
+#[case::changed_by_client("kubectl-client-side-apply", Some(true), Some(false), "", "", false)]
+#[case::again_by_server("argo", None, None, "Update", "Apply", true)]
+#[case::dropped_by_server("argo", None, None, "Apply", "", true)]
+#[case::first_by_server("argo", None, None, "", "Apply", false)]
+#[case::patched_by_who_applied("argo", None, None, "Apply", "Update", false)]
+#[case::patched_again("argo", None, None, "Update", "Update", false)]
+#[case::by_nobody("", None, None, "Apply", "", false)]
+fn a_manifest_that_is_applied_again_releases_nothing(
+    #[case] manager: &str,
+    #[case] said: Option<bool>,
+    #[case] says: Option<bool>,
+    #[case] owned: &str,
+    #[case] owns: &str,
+    #[case] expected: bool,
+) {
+    let job = |suspended: bool, held: bool, said: Option<bool>, operation: &str| {
+        let last = said.map(|said| json!({"spec": {"suspend": said}}).to_string());
+        let mut annotations = Vec::new();
+        annotations.extend(held.then_some(("sluice.dev/held", "true")));
+        let key = "kubectl.kubernetes.io/last-applied-configuration";
+        annotations.extend(last.as_deref().map(|last| (key, last)));
+        let mut job = mk_job(&[(QUEUE, "a")], &annotations, suspended);
+        let fields = json!({"f:spec": {"f:suspend": {}}});
+        if !operation.is_empty() {
+            job["metadata"]["managedFields"] =
+                json!([{"manager": "argo", "operation": operation, "fieldsV1": fields}]);
+        }
+        job
+    };
+    let told = |old: &Value| {
+        let new = job(false, manager != "argo", says, owns);
+        let mut request = mk_request(USER, Some(old), &new);
+        request.options.field_manager = manager.to_owned();
+        let verdict = mutate(&request, &mk_policy());
+        let mut stored = new;
+        json_patch::patch(&mut stored, &verdict.patch).unwrap();
+        (stored, verdict.warnings)
+    };
+    let (stored, warnings) = told(&job(true, true, said, owned));
+    assert_eq!(stored["spec"]["suspend"], expected, "{stored}");
+    assert_eq!(warnings.len(), usize::from(expected), "{warnings:?}");
+    if expected {
+        assert_eq!(stored["metadata"]["annotations"]["sluice.dev/held"], "true");
+        let start = "spec.suspend: false is ignored, as an applied manifest";
+        assert!(warnings[0].starts_with(start), "{warnings:?}");
+    }
+    // What its user suspended is his to release, or to be refused.
+    let (stored, _) = told(&job(true, false, said, owned));
+    assert_eq!(stored["spec"]["suspend"], false);
+}
+
 #[test]
 fn a_patch_travels_as_base64() {
     let request = mk_request(USER, None, &mk_job(&[(QUEUE, "a")], &[], false));

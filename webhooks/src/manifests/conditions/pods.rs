@@ -15,18 +15,20 @@ use crate::manifests::conditions::entry::{
 };
 use crate::manifests::conditions::marks::tells_of_gates;
 use crate::manifests::options::Options;
+use crate::rules::pods::hold::MARKS_OF_POD;
 
 /// The pod is to wait by itself.
 pub(crate) fn hold_pod(options: &Options) -> MatchCondition {
     condition("waits-by-itself", waits_by_itself(options))
 }
 
-/// The pod is to wait by itself; or what it tells of its gates is to be seen to.
+/// The pod is to wait by itself; or what it tells of its gates is to be seen to, or what a manifest drops.
 pub(crate) fn mutate_pod(options: &Options) -> MatchCondition {
     let expression = format!(
-        "request.operation == 'CREATE' && (\n{}) ||\n{}",
+        "request.operation == 'CREATE' && (\n{}) ||\n{} ||\n{}",
         waits_by_itself(options),
-        tells_of_own_gates()
+        tells_of_own_gates(),
+        drops_marks(options)
     );
     condition("waits-by-itself", expression)
 }
@@ -34,6 +36,20 @@ pub(crate) fn mutate_pod(options: &Options) -> MatchCondition {
 /// What a bare pod tells of its gates is to be seen to. The gates of other pods came down from their owners.
 pub(crate) fn marks_gates_of_pod() -> MatchCondition {
     condition("is-bare-and-tells-of-its-gates", tells_of_own_gates())
+}
+
+/// CEL: the edit of a pod that Sluice looks after drops an annotation that says how it waits.
+fn drops_marks(options: &Options) -> String {
+    let marks = MARKS_OF_POD.into_iter().map(Entry::annotation);
+    let dropped: Vec<_> = opt_ins(options)
+        .chain(marks)
+        .map(|entry| format!("{} && !{}", entry.is_on("oldObject"), entry.is_on("object")))
+        .collect();
+    format!(
+        "request.operation == 'UPDATE' && {} && (\n{})",
+        Entry::label(MANAGED_LABEL).is_on("oldObject"),
+        dropped.join(" ||\n")
+    )
 }
 
 /// CEL: the same.

@@ -18,11 +18,15 @@ use crate::admission::request::Request;
 use crate::admission::verdict::Verdict;
 use crate::rules::enforcement::required::{field, refused, required, warning};
 use crate::rules::patched::patched;
+use crate::rules::reapplied::is_by_manifest;
 
 /// The rule for a pod that names a controller.
 pub(crate) const OWNED: &str = "gates do not hold a pod with a controller, which only controllers may name; name a queue, or create the pod without the owner reference";
 /// What is told of an object that is to have the label or the gate and lacks it.
 pub(crate) const NOT_SET: &str = "the object has neither a queue nor the gate sluice.dev/queue-required: it, or its namespace, was changed meanwhile; try again";
+
+/// The field manager of `kubectl replace`.
+const REPLACER: &str = "kubectl-replace";
 
 /// What becomes of an object that is being created.
 #[derive(Debug, Default)]
@@ -46,6 +50,9 @@ pub(crate) fn set(
     edit: &Edit<'_>,
     policy: &Policy,
 ) -> Result<Enforcement, Verdict> {
+    if let Some(old) = edit.old {
+        return Ok(kept(request, old, edit, policy).unwrap_or_default());
+    }
     let Some(enforced) = judged(request, edit, policy)? else {
         return Ok(Enforcement::default());
     };
@@ -138,6 +145,32 @@ fn gate(request: &Request, object: &Value) -> Result<Option<Vec<PatchOperation>>
     }
     let patch = gate_object_patch(object, [&Gate::queue_required()], "");
     Ok(Some(patch.map_err(refuse)?.0))
+}
+
+/// What puts the gate back that a manifest drops, as the manifest never named it. Whoever takes the gate out on purpose
+/// writes to the annotation in another way, and is asked for his right to.
+fn kept(request: &Request, old: &Value, edit: &Edit<'_>, policy: &Policy) -> Option<Enforcement> {
+    let is_lost = is_gated(old)
+        && gates::gate_annotations(edit.new).is_empty()
+        && request.sub_resource.is_empty()
+        && !policy.is_sluice(&request.user_info.username);
+    let is_dropped = || {
+        let keys = gates::GATE_ANNOTATIONS;
+        let is_applied =
+            |key: &&str| is_by_manifest(request, edit, &["metadata", "annotations", key]);
+        request.options.field_manager == REPLACER || keys.iter().any(is_applied)
+    };
+    if !is_lost || !is_dropped() {
+        return None;
+    }
+    let enforced = required(request, edit.new, policy).ok()??;
+    let patch = gate_object_patch(edit.new, [&Gate::queue_required()], "").ok()?;
+    (!enforced.is_dry_run).then(|| Enforcement {
+        object: Some(patched(edit.new, &patch.0)),
+        patch: patch.0,
+        warnings: vec![warning(request, enforced, policy)],
+        enforced: None,
+    })
 }
 
 fn is_gated(object: &Value) -> bool {

@@ -12,8 +12,9 @@ use crate::admission::edit::Edit;
 use crate::admission::policy::Policy;
 use crate::admission::request::Request;
 use crate::rules::growth;
-use crate::rules::jobs::reason_to_hold::{hold_of, reason_to_hold};
+use crate::rules::jobs::reason_to_hold::{hold_of, is_child, reason_to_hold};
 use crate::rules::queue_label::queue_of;
+use crate::rules::reapplied::is_by_manifest;
 
 /// Where `kubectl apply`, and tools that do as it does, keep the manifest that was applied.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
@@ -22,6 +23,9 @@ const APPLIERS: [&str; 2] = ["kubectl-client-side-apply", "argocd-controller"];
 /// What is told of a manifest that says how the job was born.
 pub(crate) const APPLIED_AGAIN: &str = "is ignored, as the manifest said the same before and the job was started since; to pause the job, use \
      kubectl patch";
+
+/// What is told of a manifest that says that the job is not suspended, or says so no more, while the job waits.
+pub(crate) const WAITS_ON: &str = "is ignored, as an applied manifest gives it and Sluice suspended the job: it starts once nothing holds it any more";
 
 /// What an edit of an object that something holds changes besides.
 pub(super) fn patch(
@@ -35,8 +39,12 @@ pub(super) fn patch(
         return Vec::new();
     };
     match (was_suspended, is_suspended, hold) {
-        // Resumed, it is queued: it is Sluice that starts it.
-        (true, false, Hold::Suspend) if is_paused(old) => kind.hold_patch(new).0,
+        // Resumed, it is queued: it is Sluice that starts it. So does what was born to wait.
+        (true, false, Hold::Suspend)
+            if is_paused(old) || waits_on(request, kind, (old, new), policy) =>
+        {
+            kind.hold_patch(new).0
+        }
         (false, true, Hold::Suspend) if asks_to_be_queued(kind, old, new, policy) => {
             kind.mark_patch(new, HeldMark::Held).0
         }
@@ -55,13 +63,41 @@ pub(crate) fn advice(request: &Request, edit: &Edit<'_>, policy: &Policy) -> Opt
     let (old, new) = (edit.old?, edit.new);
     reason_to_hold(new, policy)?;
     let suspends = kind.suspended(old) == Ok(false) && kind.suspended(new) == Ok(true);
-    let is_ignored = suspends && runs_on(request, kind, hold_of(kind, edit), (old, new), policy);
-    is_ignored.then(|| {
-        format!(
-            "{}: true {APPLIED_AGAIN}",
-            path.to_string().trim_start_matches('.')
-        )
-    })
+    let hold = hold_of(kind, edit);
+    let runs_on = suspends && runs_on(request, kind, hold, (old, new), policy);
+    let releases = kind.suspended(old) == Ok(true) && kind.suspended(new) == Ok(false);
+    let waits_on = releases && hold == Hold::Suspend && waits_on(request, kind, (old, new), policy);
+    let told = match (runs_on, waits_on) {
+        (true, _) => format!("true {APPLIED_AGAIN}"),
+        (_, true) => format!("false {WAITS_ON}"),
+        _ => return None,
+    };
+    let field = path.to_string();
+    Some(format!("{}: {told}", field.trim_start_matches('.')))
+}
+
+/// Whether an object waits on that a manifest releases as it is applied again: Sluice has suspended the object, and the
+/// manifest says of that field what it said before, or nothing any more. Whoever starts a job on purpose writes to it in
+/// another way.
+fn waits_on(
+    request: &Request,
+    kind: &CompiledKind,
+    (old, new): (&Value, &Value),
+    policy: &Policy,
+) -> bool {
+    let mark = HeldMark::read(annotation_text(old, HELD_ANNOTATION));
+    let Some(path) = kind.suspend_path().filter(|_| mark == Some(HeldMark::Held)) else {
+        return false;
+    };
+    let mut names: Vec<_> = path.segments().iter().map(String::as_str).collect();
+    names.retain(|name| !name.is_empty());
+    let edit = Edit {
+        new,
+        old: Some(old),
+    };
+    !is_child(new, policy)
+        && (is_applied_again(request, kind, (old, new), false)
+            || is_by_manifest(request, &edit, &names))
 }
 
 /// Whether an object runs on that an edit suspends.
@@ -77,20 +113,26 @@ fn runs_on(
         Hold::Pods => true,
         Hold::EachPod => false,
     };
-    may_run_on && is_applied_again(request, kind, old, new)
+    may_run_on && is_applied_again(request, kind, (old, new), true)
 }
 
-/// Whether a manifest is applied again that suspends the object, as it did before: so jobs are born that are to be queued,
-/// as in Kueue. Whoever pauses a job writes to it in another way.
-fn is_applied_again(request: &Request, kind: &CompiledKind, old: &Value, new: &Value) -> bool {
-    let suspends = |object| {
+/// Whether a manifest is applied again that says this of the suspend field, as it did before: so jobs are born that are to
+/// be queued, as in Kueue. Whoever pauses a job writes to it in another way.
+fn is_applied_again(
+    request: &Request,
+    kind: &CompiledKind,
+    (old, new): (&Value, &Value),
+    suspends: bool,
+) -> bool {
+    let says = |object| {
         let manifest = annotation_text(object, LAST_APPLIED)?;
         let manifest: Value = serde_json::from_str(manifest).ok()?;
-        kind.suspended(&manifest).ok()
+        let said = kind.suspend_path()?.get(&manifest)?;
+        said.as_bool()
     };
     APPLIERS.contains(&request.options.field_manager.as_str())
-        && suspends(old) == Some(true)
-        && suspends(new) == Some(true)
+        && says(old) == Some(suspends)
+        && says(new) == Some(suspends)
 }
 
 /// Whether the user of a suspended object has suspended it.
