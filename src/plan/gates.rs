@@ -220,7 +220,9 @@ pub fn described(gate: &Gate, now: Option<&GateNow>) -> String {
         let contact = now.spec.contact.as_ref();
         let contact = contact.map(|contact| format!("ask {contact}"));
         let told = [now.spec.description.clone(), now.closed.clone(), contact];
-        told.into_iter().flatten().collect()
+        // An event is one line, whatever the Gate says.
+        let one_line = |text: String| text.split_whitespace().collect::<Vec<_>>().join(" ");
+        told.into_iter().flatten().map(one_line).collect()
     });
     if told.is_empty() {
         return gate.to_string();
@@ -323,6 +325,14 @@ mod tests {
 
     fn list(gates: &str) -> BTreeMap<String, String> {
         BTreeMap::from([(ADMISSION_GATED_BY.to_owned(), gates.to_owned())])
+    }
+
+    #[test]
+    fn what_a_gate_says_is_told_on_one_line() {
+        let mut now = GateNow::default();
+        Arc::make_mut(&mut now.spec).contact = Some("ann\n Forged: bob".to_owned());
+        let told = described(&Gate::parse("acme.io/a", "").unwrap(), Some(&now));
+        assert_eq!(told, "acme.io/a (ask ann Forged: bob)");
     }
 
     #[test]
