@@ -1,16 +1,16 @@
 //! What an object waits for, and the patch that starts it. Pure.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use json_patch::Patch;
-use serde_json::{Value, json};
-use sluice_crds::{HELD_ANNOTATION, QUEUE_GATE, QUEUE_NAME_LABEL};
-use sluice_kinds::gates;
+use serde_json::{Map, Value, json};
+use sluice_crds::{HELD_ANNOTATION, QUEUE_NAME_LABEL};
+use sluice_kinds::gates::{self, Gate, GateState, StillHeld};
 use sluice_kinds::{CompiledKind, HeldMark, Suspension};
 
 /// The gates of a pod, by whose they are.
 pub(super) struct PodGates {
-    /// Sluice's: one, as a rule.
+    /// Those that nobody lifts any more: Sluice's, and what stands for gates that were lifted.
     pub(super) ours: Vec<String>,
     /// The others.
     pub(super) others: Vec<String>,
@@ -21,6 +21,8 @@ pub(super) struct PodGates {
 pub(super) enum Why {
     /// These gates of others hold it.
     Gates(Vec<String>),
+    /// A gate annotation names no gate, and holds it for that.
+    BadGates,
     /// It was taken out of its queue.
     Inactive,
     /// Its owner suspended it.
@@ -45,7 +47,18 @@ pub(super) struct Queued {
     all: BTreeSet<String>,
     /// Those that were taken out of their queues.
     inactive: BTreeSet<String>,
+    /// What those wait for that wait for something else than quota, in the words of their Workloads.
+    misfits: BTreeMap<String, String>,
 }
+
+/// The reasons of Workloads that are queued in order, and wait for quota.
+const FOR_QUOTA: [&str; 5] = [
+    "WaitingForQuota",
+    "WaitingForPreemptedWorkloads",
+    "PendingEvaluation",
+    "BackingOff",
+    "QueueFull",
+];
 
 impl Queued {
     pub(super) fn by(workloads: &[Value]) -> Self {
@@ -59,9 +72,41 @@ impl Queued {
             if workload.pointer("/spec/active") == Some(&Value::Bool(false)) {
                 queued.inactive.insert(uid.to_owned());
             }
+            if let Some(message) = misfit(workload) {
+                queued.misfits.insert(uid.to_owned(), message.to_owned());
+            }
         }
         queued
     }
+
+    /// What `object` was waiting for that Sluice would have started.
+    pub(super) fn awaited(&self, object: &Value) -> String {
+        let uid = object.pointer("/metadata/uid").and_then(Value::as_str);
+        let uid = uid.unwrap_or_default();
+        if gates::read(&gates::gate_annotations(object)).require_queue() {
+            return "its namespace requires a queue, and it names none".to_owned();
+        }
+        match self.misfits.get(uid) {
+            Some(message) => format!("it could not be admitted: {message}"),
+            None if self.all.contains(uid) => "it was waiting for quota".to_owned(),
+            None => "it was not queued yet".to_owned(),
+        }
+    }
+}
+
+/// Why a Workload waits for something else than quota.
+fn misfit(workload: &Value) -> Option<&str> {
+    let conditions = workload.pointer("/status/conditions")?.as_array()?;
+    let of = |condition: &&Value, field: &str, expected: &str| {
+        condition.get(field).and_then(Value::as_str) == Some(expected)
+    };
+    let reserved = conditions
+        .iter()
+        .find(|condition| of(condition, "type", "QuotaReserved"))
+        .filter(|condition| of(condition, "status", "False"))?;
+    let reason = reserved.get("reason")?.as_str()?;
+    let message = reserved.get("message")?.as_str()?;
+    (!FOR_QUOTA.contains(&reason)).then_some(message)
 }
 
 /// Whether nothing is to be done with `object`, as its pods have come and gone.
@@ -83,16 +128,21 @@ pub(super) fn todo(kind: &CompiledKind, object: &Value, queued: &Queued) -> Todo
     let uid = text("/metadata/uid").unwrap_or_default();
     // A label that is an alias is not known here, but its Workload is.
     let is_queued = of("labels", QUEUE_NAME_LABEL).is_some() || queued.all.contains(uid);
-    let gates = gates::read(&gates::gate_annotations(object));
+    let annotations = gates::gate_annotations(object);
+    let gates = gates::read(&annotations);
     match Suspension::of(true, mark) {
         Suspension::None => return Todo::Nothing,
         Suspension::AtCreation if !is_queued && !gates.is_held() => return Todo::Nothing,
         Suspension::ByUser => return Todo::Leave(Why::ByUser),
         Suspension::AtCreation | Suspension::BySluice => {}
     }
-    if gates.is_held() {
-        let names = gates.names().map(|gate| gate.as_str().to_owned());
-        return Todo::Leave(Why::Gates(names.collect()));
+    if let GateState::Invalid(_) = gates {
+        return Todo::Leave(Why::BadGates);
+    }
+    let others = gates.names().filter(|gate| !gate.is_queue_required());
+    let others: Vec<String> = others.map(|gate| gate.as_str().to_owned()).collect();
+    if !others.is_empty() {
+        return Todo::Leave(Why::Gates(others));
     }
     if queued.inactive.contains(uid) {
         return Todo::Leave(Why::Inactive);
@@ -100,37 +150,50 @@ pub(super) fn todo(kind: &CompiledKind, object: &Value, queued: &Queued) -> Todo
     let Some(path) = kind.suspend_path() else {
         return Todo::Nothing;
     };
+    // The gate that is left is Sluice's: another Sluice must not hold what has run meanwhile.
+    let changed = gates::without(&annotations, &Gate::queue_required());
+    let mut annotations: Map<String, Value> = changed
+        .into_iter()
+        .map(|(key, value)| (key.to_owned(), json!(value)))
+        .collect();
+    annotations.insert(
+        HELD_ANNOTATION.to_owned(),
+        json!(HeldMark::Released.value()),
+    );
     let mut patch = json!({"metadata": {
         "uid": uid,
         "resourceVersion": text("/metadata/resourceVersion"),
-        "annotations": {HELD_ANNOTATION: HeldMark::Released.value()},
+        "annotations": annotations,
     }});
     path.merge_into(&mut patch, json!(false));
     Todo::Start(patch)
 }
 
-/// The patch that takes Sluice's gate out of the pod templates of `object`; none if it is in none.
+/// The patch that takes the gates out of the pod templates of `object` that nobody lifts any more; none if there are none.
 pub(super) fn ungate(kind: &CompiledKind, object: &Value) -> Option<Patch> {
     let patch = kind.ungate_templates_patch(object);
     (!patch.is_empty()).then_some(patch)
 }
 
-/// The gates of a pod. Sluice's may have the name of an alias, which is then the annotation by which the pod asked for it.
-pub(super) fn pod_gates(pod: &Value) -> PodGates {
+/// The gates of a pod, of which `held` says what holds it without Sluice, too.
+pub(super) fn pod_gates(pod: &Value, held: &StillHeld) -> PodGates {
+    let ours = held.left_behind(pod);
     let gates = pod.pointer("/spec/schedulingGates");
     let gates = gates.and_then(Value::as_array).into_iter().flatten();
     let names = gates.filter_map(|gate| gate.get("name")?.as_str());
-    let annotations = pod.pointer("/metadata/annotations");
-    let is_ours = |name: &&str| {
-        let asked = annotations.and_then(|annotations| annotations.get(*name));
-        *name == QUEUE_GATE || asked.and_then(Value::as_str) == Some("true")
-    };
-    let (ours, others): (Vec<&str>, Vec<&str>) = names.partition(is_ours);
-    let owned = |names: Vec<&str>| names.into_iter().map(str::to_owned).collect();
+    let others = names.filter(|name| !ours.contains(name));
+    let others = others.map(str::to_owned).collect();
     PodGates {
-        ours: owned(ours),
-        others: owned(others),
+        others,
+        ours: ours.into_iter().map(str::to_owned).collect(),
     }
+}
+
+/// Whether a gate of a pod stands for one that the object may have lost to which the pod belongs.
+pub(super) fn depends_on_owner(pod: &Value) -> bool {
+    let listed: BTreeSet<&str> = gates::propagated(pod).collect();
+    let others = pod_gates(pod, &StillHeld::All).others;
+    others.iter().any(|gate| listed.contains(gate.as_str()))
 }
 
 #[cfg(test)]

@@ -7,14 +7,17 @@
 //! | `outcome` | what is told, and why nothing more could be done |
 //! | `end` | waiting until no Sluice decides any more |
 //! | `held` | what an object waits for, and the patch that starts it. Pure |
-//! | `release` | the objects and pods of the cluster, and their patches |
+//! | `release` | the objects and pods of the cluster, and how they are written |
+//! | `objects`, `pods` | what becomes of one object, and of one pod |
 //!
 //! Must not know queues: what is started was waiting for one, whatever it asks for.
 
 mod end;
 mod held;
+mod objects;
 mod outcome;
 mod parts;
+mod pods;
 mod release;
 
 use std::io;
@@ -31,8 +34,8 @@ and the rights of its account; and, when nobody decides any more, everything els
 app.kubernetes.io/name=sluice. Queues, Workloads, JobKinds and their CRDs stay, unless --crds is given.
 
 Jobs that run go on. Jobs and pods that wait stay as they are, and are listed, unless --release-jobs is given: then
-what Sluice suspended is started, and Sluice's scheduling gate is taken off pods and pod templates. What an external
-gate holds, what its owner has suspended, and what was taken out of its queue (spec.active of its Workload) stays,
+what Sluice suspended is started, and scheduling gates that nobody lifts any more are taken off pods and pod templates:
+Sluice's own, and those that stand for gates which were lifted from the object. What an external gate holds, what its owner has suspended, and what was taken out of its queue (spec.active of its Workload) stays,
 and is listed.
 
 Where Sluice was installed by Helm, run `helm uninstall` afterwards.

@@ -1,4 +1,4 @@
-//! The objects and pods that Sluice holds: lists them, and starts them. Objects come before pods, so that no pod is made
+//! The objects and pods that Sluice holds: lists them, and writes to them. Objects come before pods, so that no pod is made
 //! of a template that still has Sluice's gate.
 
 use std::collections::BTreeMap;
@@ -10,19 +10,27 @@ use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams};
 use serde_json::Value;
 use sluice_crds::{GROUP, JobKind, MANAGED_LABEL, VERSION};
 use sluice_kinds::CompiledKind;
-use sluice_kinds::patch::{Lifting, lifting_patch};
 use tokio::time::{Instant, sleep};
 
 use crate::cluster::{ClusterError, Resource, Served, answer, pages};
 use crate::rules::shipped::SHIPPED;
-use crate::uninstall::held::{self, Queued, Todo, Why};
+use crate::uninstall::held::{Queued, Why};
 use crate::uninstall::outcome::{Report, UninstallError};
+use crate::uninstall::{objects, pods};
 
 /// How long API servers may take to forget a policy or webhook that was deleted: as a rule a second.
 const FORGETTING: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_millis(500);
-/// How often an object is looked at again that was changed meanwhile.
-const TRIES: usize = 5;
+
+/// With what objects and pods are read and written.
+pub(super) struct Held<'a> {
+    pub(super) client: &'a Client,
+    pub(super) served: &'a Served,
+    pub(super) road: Road,
+    /// The kinds, by group and kind.
+    pub(super) kinds: BTreeMap<(String, String), CompiledKind>,
+    pub(super) queued: Queued,
+}
 
 /// What becomes of what Sluice holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,9 +45,22 @@ pub(super) enum Road {
 }
 
 /// An object, as it is told of.
-struct Named<'a> {
-    resource: &'a Resource,
-    object: &'a DynamicObject,
+pub(super) struct Named<'a> {
+    pub(super) resource: &'a Resource,
+    pub(super) object: &'a DynamicObject,
+}
+
+impl Named<'_> {
+    /// The object as it is now; None if it is gone.
+    pub(super) async fn again(
+        &self,
+        client: &Client,
+    ) -> Result<Option<DynamicObject>, ClusterError> {
+        let metadata = &self.object.metadata;
+        let objects = self.resource.objects(client, metadata.namespace.as_deref());
+        let name = metadata.name.as_deref().unwrap_or_default();
+        answer(format!("read {self}"), objects.get_opt(name)).await
+    }
 }
 
 impl fmt::Display for Named<'_> {
@@ -86,7 +107,14 @@ pub(super) async fn all(
             }
         }
     }
-    for kind in kinds.values() {
+    let held = Held {
+        client,
+        served,
+        road,
+        kinds,
+        queued,
+    };
+    for kind in held.kinds.values() {
         let Some(resource) = served.of_kind(&kind.group, &kind.version, &kind.kind) else {
             continue;
         };
@@ -95,133 +123,25 @@ pub(super) async fn all(
                 resource: &resource,
                 object: &object,
             };
-            of_object(client, kind, &named, &queued, road, report).await?;
+            objects::of_object(&held, kind, &named, report).await?;
         }
     }
-    let Some(pods) = served.of_kind("", "v1", "Pod") else {
+    let Some(resource) = served.of_kind("", "v1", "Pod") else {
         return Ok(());
     };
-    for object in list(client, &pods, Some(MANAGED_LABEL)).await? {
+    let mut pods = pods::Pods::new(&held);
+    for object in list(client, &resource, Some(MANAGED_LABEL)).await? {
         let named = Named {
-            resource: &pods,
+            resource: &resource,
             object: &object,
         };
-        of_pod(client, &named, road, report).await?;
-    }
-    Ok(())
-}
-
-async fn of_object(
-    client: &Client,
-    kind: &CompiledKind,
-    named: &Named<'_>,
-    queued: &Queued,
-    road: Road,
-    report: &mut Report<'_>,
-) -> Result<(), UninstallError> {
-    let value = value(named.object);
-    if held::is_finished(kind, &value) {
-        return Ok(());
-    }
-    if let Some(patch) = held::ungate(kind, &value) {
-        let what = "Sluice's gate is in its pod template, so pods that are still to come wait";
-        match road {
-            Road::List => report.left(format!("{named}: {what}"))?,
-            Road::Start { is_dry } => match write(client, named, &Patch::Json::<()>(patch), is_dry)
-                .await
-            {
-                Ok(()) => report.done(format!("{named}: gate taken out of its pod template"))?,
-                Err(error) => report.failed(format!("{named}: {what}: {error}"))?,
-            },
-        }
-    }
-    match (held::todo(kind, &value, queued), road) {
-        (Todo::Nothing, _) => {}
-        (Todo::Leave(why), _) => report.left(format!("{named} stays suspended: {why}"))?,
-        (Todo::Start(_), Road::List) => {
-            report.left(format!("{named} stays suspended: it was waiting for quota"))?;
-        }
-        (Todo::Start(patch), Road::Start { is_dry }) => {
-            match start(client, kind, named, queued, patch, is_dry).await {
-                Ok(true) => report.done(format!("{named} started"))?,
-                Ok(false) => {}
-                Err(error) => report.failed(format!("{named}: {error}"))?,
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Starts an object; looks at it again if it was changed meanwhile. False if there is nothing to start any more.
-async fn start(
-    client: &Client,
-    kind: &CompiledKind,
-    named: &Named<'_>,
-    queued: &Queued,
-    mut patch: Value,
-    is_dry: bool,
-) -> Result<bool, ClusterError> {
-    let namespace = named.object.metadata.namespace.as_deref();
-    let objects = named.resource.objects(client, namespace);
-    let name = named.object.metadata.name.as_deref().unwrap_or_default();
-    for _ in 1..TRIES {
-        match write(client, named, &Patch::Merge(patch.clone()), is_dry).await {
-            Ok(()) => return Ok(true),
-            Err(ClusterError::Refused(status)) if status.code == 409 => {}
-            Err(ClusterError::Refused(status)) if status.code == 404 => return Ok(false),
-            Err(error) => return Err(error),
-        }
-        let Some(object) = answer(format!("read {named}"), objects.get_opt(name)).await? else {
-            return Ok(false);
-        };
-        match held::todo(kind, &value(&object), queued) {
-            Todo::Start(again) => patch = again,
-            Todo::Nothing | Todo::Leave(_) => return Ok(false),
-        }
-    }
-    write(client, named, &Patch::Merge(patch), is_dry)
-        .await
-        .map(|()| true)
-}
-
-async fn of_pod(
-    client: &Client,
-    named: &Named<'_>,
-    road: Road,
-    report: &mut Report<'_>,
-) -> Result<(), UninstallError> {
-    let gates = held::pod_gates(&value(named.object));
-    if !gates.ours.is_empty() {
-        match road {
-            Road::List => {
-                let ours = gates.ours.join(", ");
-                report.left(format!("{named} stays behind the gate {ours}"))?;
-            }
-            Road::Start { is_dry } => {
-                let patch = lifting_patch(&Lifting {
-                    uid: named.object.metadata.uid.as_deref().unwrap_or_default(),
-                    gates: gates.ours.iter().map(String::as_str).collect(),
-                    add: None,
-                    admission: None,
-                    resource_version: "",
-                });
-                match write(client, named, &Patch::Strategic(patch), is_dry).await {
-                    Ok(()) => report.done(format!("{named}: gate taken off"))?,
-                    Err(ClusterError::Refused(status)) if status.code == 404 => {}
-                    Err(error) => report.failed(format!("{named}: {error}"))?,
-                }
-            }
-        }
-    }
-    if !gates.others.is_empty() {
-        let why = Why::Gates(gates.others);
-        report.left(format!("{named} still waits: {why}"))?;
+        pods.of_pod(&named, report).await?;
     }
     Ok(())
 }
 
 /// Sends a patch; again while an API server has not yet forgotten a webhook or policy of Sluice that was deleted.
-async fn write<P: serde::Serialize + fmt::Debug>(
+pub(super) async fn write<P: serde::Serialize + fmt::Debug>(
     client: &Client,
     named: &Named<'_>,
     patch: &Patch<P>,
@@ -279,7 +199,7 @@ async fn list(
     }
 }
 
-fn value(object: &DynamicObject) -> Value {
+pub(super) fn value(object: &DynamicObject) -> Value {
     // It was made of JSON.
     serde_json::to_value(object).unwrap_or_default()
 }
@@ -292,6 +212,7 @@ impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Gates(gates) => write!(f, "held by {}", gates.join(", ")),
+            Self::BadGates => f.write_str("held by a gate annotation that names no gate"),
             Self::Inactive => f.write_str("it was taken out of its queue"),
             Self::ByUser => f.write_str("its owner suspended it"),
         }

@@ -10,6 +10,7 @@ mod lift;
 mod object;
 pub mod record;
 pub(crate) mod scheduling;
+mod without_sluice;
 
 pub use add::{missing, with};
 pub use annotations::*;
@@ -18,3 +19,4 @@ pub use gate_name::{GATE_BYTES_MAX, Gate};
 pub use lift::without;
 pub use record::{GateRecord, Lifted, OF_GATES};
 pub use scheduling::{QueueGates, gates_removed, propagated};
+pub use without_sluice::StillHeld;

@@ -1,16 +1,19 @@
-//! The patch that takes Sluice's gate out of the pod templates of an object: for when Sluice is taken away, and pods that
-//! are still to come must not wait for it.
+//! The patch that takes scheduling gates out of the pod templates of an object that nobody lifts any more: for when Sluice is
+//! taken away, and pods that are still to come must not wait for it.
 
 use json_patch::{Patch, PatchOperation, RemoveOperation, ReplaceOperation, TestOperation};
 use serde_json::Value;
 
+use crate::gates::StillHeld;
 use crate::jobkind::kind::CompiledKind;
 use crate::read::place::Place;
 
 impl CompiledKind {
-    /// Takes the queue gate out of every pod template of `object`; gates of others stay, in their order. Fails where a
-    /// list of gates has changed. Empty if no template has it.
+    /// Takes out of every pod template of `object` the queue gate, and the gates that stand for gates which `object` does
+    /// not have any more; other gates stay, in their order. Fails where a list of gates has changed. Empty if no
+    /// template has such a gate.
     pub fn ungate_templates_patch(&self, object: &Value) -> Patch {
+        let held = StillHeld::of(object);
         let mut operations = Vec::new();
         for template in self.templates(object) {
             let (Place::Template(_), Some(pod)) = (&template.place, &template.pod) else {
@@ -23,15 +26,12 @@ impl CompiledKind {
             else {
                 continue;
             };
-            let is_ours = |gate: &&Value| {
+            let left_behind = held.left_behind(pod);
+            let goes = |gate: &&Value| {
                 let name = gate.get("name").and_then(Value::as_str);
-                name.is_some_and(|name| self.queue_gates().contains(name))
+                name.is_some_and(|name| left_behind.contains(&name))
             };
-            let left: Vec<Value> = gates
-                .iter()
-                .filter(|gate| !is_ours(gate))
-                .cloned()
-                .collect();
+            let left: Vec<Value> = gates.iter().filter(|gate| !goes(gate)).cloned().collect();
             let Some(path) = template.place.spec(&["schedulingGates"]) else {
                 continue;
             };
@@ -70,9 +70,18 @@ mod tests {
     #[case::beside_others(json!([{"name": "a.io/x"}, {"name": OURS}, {"name": "b.io/y"}]),
         Some(json!([{"name": "a.io/x"}, {"name": "b.io/y"}])))]
     #[case::only_others(json!([{"name": "a.io/x"}]), Some(json!([{"name": "a.io/x"}])))]
-    fn only_the_queue_gate_goes(#[case] gates: Value, #[case] left: Option<Value>) {
+    #[case::a_lifted_gate(json!([{"name": "lifted.io/x"}, {"name": "held.io/y"}]),
+        Some(json!([{"name": "held.io/y"}])))]
+    fn what_nobody_lifts_goes(#[case] gates: Value, #[case] left: Option<Value>) {
         let kind = CompiledKind::compile(&deployment_kind()).unwrap();
-        let mut object = json!({"spec": {"template": {"spec": {"schedulingGates": gates}}}});
+        let listed = json!({"sluice.dev/propagated-gates": "lifted.io/x,held.io/y"});
+        let mut object = json!({
+            "metadata": {"annotations": {"kueue.x-k8s.io/admission-gated-by": "held.io/y"}},
+            "spec": {"template": {
+                "metadata": {"annotations": listed},
+                "spec": {"schedulingGates": gates},
+            }},
+        });
         let patch = kind.ungate_templates_patch(&object);
         json_patch::patch(&mut object, &patch).unwrap();
         let found = object.pointer("/spec/template/spec/schedulingGates");

@@ -8,6 +8,7 @@ mod container;
 mod demo;
 mod image;
 mod uninstall;
+mod uninstall_gates;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -15,7 +15,7 @@ use crate::support::{DEADLINE, Scene};
 const OURS: &str = "sluice.dev/queue-allocation-gate";
 
 /// Exit code, standard output and standard error of the plugin.
-async fn uninstall(bed: &Bed, flags: &[&str]) -> Result<(i32, String, String)> {
+pub async fn uninstall(bed: &Bed, flags: &[&str]) -> Result<(i32, String, String)> {
     run(bed, &[&["uninstall"], flags].concat().join(" ")).await
 }
 

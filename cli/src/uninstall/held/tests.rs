@@ -1,5 +1,7 @@
 //! Which objects are started and which stay, case by case.
 
+use sluice_crds::QUEUE_GATE;
+
 use super::*;
 
 fn job_kind() -> CompiledKind {
@@ -27,6 +29,7 @@ fn what_sluice_suspended_is_started_and_nothing_else() {
     let gates =
         |gates: &[&str]| Todo::Leave(Why::Gates(gates.iter().map(|&g| g.to_owned()).collect()));
     let queued = || json!({"sluice.dev/queue-name": "q"});
+    let held_by = |gates: &str| json!({"kueue.x-k8s.io/admission-gated-by": gates});
     for (name, object, expected) in [
         (
             "waits for quota",
@@ -71,6 +74,31 @@ fn what_sluice_suspended_is_started_and_nothing_else() {
             ),
             gates(&["a.io/x", "b.io/y"]),
         ),
+        (
+            "is required to name a queue, and held by a gate",
+            job(
+                true,
+                &json!({}),
+                &held_by("a.io/x,sluice.dev/queue-required"),
+            ),
+            gates(&["a.io/x"]),
+        ),
+        (
+            "is only required to name a queue",
+            job(true, &json!({}), &held_by("sluice.dev/queue-required")),
+            Todo::Start(json!({
+                "metadata": {"uid": "u1", "resourceVersion": "7", "annotations": {
+                    "sluice.dev/held": "false",
+                    "kueue.x-k8s.io/admission-gated-by": null,
+                }},
+                "spec": {"suspend": false},
+            })),
+        ),
+        (
+            "has an annotation that names no gate",
+            job(true, &json!({}), &held_by("nonsense")),
+            Todo::Leave(Why::BadGates),
+        ),
     ] {
         assert_eq!(
             todo(&job_kind(), &object, &Queued::default()),
@@ -100,20 +128,50 @@ fn finished_objects_are_passed_over() {
 }
 
 #[test]
-fn gates_of_a_pod_are_told_apart() {
-    let pod = json!({"spec": {"schedulingGates": [{"name": "a.io/x"}, {"name": QUEUE_GATE}]}});
-    let gates = pod_gates(&pod);
-    assert_eq!(gates.ours, [QUEUE_GATE]);
-    assert_eq!(gates.others, ["a.io/x"]);
-    assert!(pod_gates(&json!({"spec": {}})).ours.is_empty());
-    let alias = "scheduling.volcano.sh/queue-allocation-gate";
-    let pod = json!({
-        "metadata": {"annotations": {alias: "true", "a.io/x": "false"}},
-        "spec": {"schedulingGates": [{"name": alias}, {"name": "a.io/x"}]},
-    });
-    let gates = pod_gates(&pod);
+fn what_waits_for_something_else_than_quota_is_told() {
+    let workload = |uid: &str, reason: &str, message: &str| {
+        json!({"metadata": {"ownerReferences": [{"uid": uid}]}, "status": {"conditions": [
+            {"type": "QuotaReserved", "status": "False", "reason": reason, "message": message},
+        ]}})
+    };
+    let missing = "LocalQueue \"n/q\" doesn't exist";
+    let queued = Queued::by(&[
+        workload("u1", "Misconfigured", missing),
+        workload("u2", "WaitingForQuota", "needs cpu 2"),
+    ]);
+    let of = |uid: &str, gates: Value| {
+        queued.awaited(&json!({"metadata": {"uid": uid, "annotations": gates}}))
+    };
     assert_eq!(
-        (gates.ours, gates.others),
-        (vec![alias.to_owned()], vec!["a.io/x".to_owned()])
+        of("u1", json!({})),
+        format!("it could not be admitted: {missing}")
     );
+    assert_eq!(of("u2", json!({})), "it was waiting for quota");
+    assert_eq!(of("u3", json!({})), "it was not queued yet");
+    let required = json!({"kueue.x-k8s.io/admission-gated-by": "sluice.dev/queue-required"});
+    assert_eq!(
+        of("u3", required),
+        "its namespace requires a queue, and it names none"
+    );
+}
+
+#[test]
+fn gates_of_a_pod_are_told_apart() {
+    let required = "sluice.dev/queue-required";
+    let gates = ["a.io/x", QUEUE_GATE, required, "lifted.io/y", "held.io/z"];
+    let gates = gates.map(|gate| json!({"name": gate}));
+    let pod = json!({
+        "metadata": {"annotations": {
+            "sluice.dev/propagated-gates": format!("lifted.io/y,held.io/z,{required}"),
+        }},
+        "spec": {"schedulingGates": gates},
+    });
+    let held = StillHeld::By(BTreeSet::from(["held.io/z".to_owned()]));
+    let gates = pod_gates(&pod, &held);
+    assert_eq!(gates.ours, [QUEUE_GATE, required, "lifted.io/y"]);
+    assert_eq!(gates.others, ["a.io/x", "held.io/z"]);
+    assert!(depends_on_owner(&pod));
+    let unlisted = json!({"spec": {"schedulingGates": [{"name": "a.io/x"}]}});
+    assert!(!depends_on_owner(&unlisted));
+    assert!(pod_gates(&json!({"spec": {}}), &held).ours.is_empty());
 }

@@ -1,0 +1,114 @@
+//! What becomes of one object: its pod templates lose the gates that nobody lifts any more, and it is started if Sluice
+//! suspended it.
+
+use json_patch::Patch as JsonPatch;
+use kube::api::Patch;
+use serde_json::Value;
+use sluice_kinds::CompiledKind;
+
+use crate::cluster::ClusterError;
+use crate::uninstall::held::{self, Todo};
+use crate::uninstall::outcome::{Report, UninstallError};
+use crate::uninstall::release::{Held, Named, Road, value, write};
+
+/// How often an object is looked at again that was changed meanwhile.
+const TRIES: usize = 5;
+
+pub(super) async fn of_object(
+    all: &Held<'_>,
+    kind: &CompiledKind,
+    named: &Named<'_>,
+    report: &mut Report<'_>,
+) -> Result<(), UninstallError> {
+    let value = value(named.object);
+    if held::is_finished(kind, &value) {
+        return Ok(());
+    }
+    if let Some(patch) = held::ungate(kind, &value) {
+        let what = "Sluice's gate is in its pod template, so pods that are still to come wait";
+        match all.road {
+            Road::List => report.left(format!("{named}: {what}"))?,
+            Road::Start { is_dry } => match ungate(all, kind, named, patch, is_dry).await {
+                Ok(true) => report.done(format!("{named}: gate taken out of its pod template"))?,
+                Ok(false) => {}
+                Err(error) => report.failed(format!("{named}: {what}: {error}"))?,
+            },
+        }
+    }
+    match (held::todo(kind, &value, &all.queued), all.road) {
+        (Todo::Nothing, _) => {}
+        (Todo::Leave(why), _) => report.left(format!("{named} stays suspended: {why}"))?,
+        (Todo::Start(_), Road::List) => {
+            let awaited = all.queued.awaited(&value);
+            report.left(format!("{named} stays suspended: {awaited}"))?;
+        }
+        (Todo::Start(patch), Road::Start { is_dry }) => {
+            match start(all, kind, named, patch, is_dry).await {
+                Ok(true) => report.done(format!("{named} started"))?,
+                Ok(false) => {}
+                Err(error) => report.failed(format!("{named}: {error}"))?,
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Takes gates out of pod templates; looks at the object again if it was changed meanwhile. False if there are none any
+/// more.
+async fn ungate(
+    all: &Held<'_>,
+    kind: &CompiledKind,
+    named: &Named<'_>,
+    mut patch: JsonPatch,
+    is_dry: bool,
+) -> Result<bool, ClusterError> {
+    for _ in 1..TRIES {
+        match write(all.client, named, &Patch::Json::<()>(patch.clone()), is_dry).await {
+            Ok(()) => return Ok(true),
+            // 422: also that the list of gates is another one now.
+            Err(ClusterError::Refused(status)) if matches!(status.code, 409 | 422) => {
+                let Some(object) = named.again(all.client).await? else {
+                    return Ok(false);
+                };
+                match held::ungate(kind, &value(&object)) {
+                    Some(again) if again == patch => return Err(ClusterError::Refused(status)),
+                    Some(again) => patch = again,
+                    None => return Ok(false),
+                }
+            }
+            Err(ClusterError::Refused(status)) if status.code == 404 => return Ok(false),
+            Err(error) => return Err(error),
+        }
+    }
+    write(all.client, named, &Patch::Json::<()>(patch), is_dry)
+        .await
+        .map(|()| true)
+}
+
+/// Starts an object; looks at it again if it was changed meanwhile. False if there is nothing to start any more.
+async fn start(
+    all: &Held<'_>,
+    kind: &CompiledKind,
+    named: &Named<'_>,
+    mut patch: Value,
+    is_dry: bool,
+) -> Result<bool, ClusterError> {
+    for _ in 1..TRIES {
+        match write(all.client, named, &Patch::Merge(patch.clone()), is_dry).await {
+            Ok(()) => return Ok(true),
+            Err(ClusterError::Refused(status)) if status.code == 409 => {}
+            Err(ClusterError::Refused(status)) if status.code == 404 => return Ok(false),
+            Err(error) => return Err(error),
+        }
+        let Some(object) = named.again(all.client).await? else {
+            return Ok(false);
+        };
+        match held::todo(kind, &value(&object), &all.queued) {
+            Todo::Start(again) => patch = again,
+            Todo::Nothing | Todo::Leave(_) => return Ok(false),
+        }
+    }
+    write(all.client, named, &Patch::Merge(patch), is_dry)
+        .await
+        .map(|()| true)
+}
