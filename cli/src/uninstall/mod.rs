@@ -14,6 +14,7 @@
 
 mod end;
 mod held;
+mod named;
 mod objects;
 mod outcome;
 mod parts;
@@ -107,11 +108,11 @@ impl Uninstall {
             end::wait(client, &namespace).await?;
         }
         let road = if self.release_jobs {
-            release::Road::Start {
+            named::Road::Start {
                 is_dry: self.dry_run,
             }
         } else {
-            release::Road::List
+            named::Road::List
         };
         release::all(client, &served, road, report).await?;
         parts.delete_rest(report).await?;

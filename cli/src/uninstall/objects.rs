@@ -8,8 +8,8 @@ use sluice_kinds::CompiledKind;
 
 use crate::cluster::ClusterError;
 use crate::uninstall::held::{self, Todo};
+use crate::uninstall::named::{Held, Named, Road, value, write};
 use crate::uninstall::outcome::{Report, UninstallError};
-use crate::uninstall::release::{Held, Named, Road, value, write};
 
 /// How often an object is looked at again that was changed meanwhile.
 const TRIES: usize = 5;

@@ -9,8 +9,8 @@ use sluice_kinds::patch::{Lifting, lifting_patch};
 
 use crate::cluster::{ClusterError, answer};
 use crate::uninstall::held::{self, Why};
+use crate::uninstall::named::{Held, Named, Road, value, write};
 use crate::uninstall::outcome::{Report, UninstallError};
-use crate::uninstall::release::{Held, Named, Road, value, write};
 
 /// How many owners a pod is followed through.
 const OWNERS_MAX: usize = 8;
