@@ -175,8 +175,8 @@ fn the_queue_of_an_owned_pod(#[case] api_version: &str, #[case] kind: &str) {
         }
         assert_eq!(validate(OTHER, Some(old), new).message(), "");
     }
-    let ended = with(mk(&[], &[]), "/status/phase", json!("Succeeded"));
-    let labelled = with(mk(Q, &[]), "/status/phase", json!("Succeeded"));
+    let ended = with(mk(&[], &[]), "/status", json!({"phase": "Succeeded"}));
+    let labelled = with(mk(Q, &[]), "/status", json!({"phase": "Succeeded"}));
     assert_eq!(validate(USER, Some(&ended), &labelled).message(), "");
 }
 

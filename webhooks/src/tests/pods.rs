@@ -252,13 +252,10 @@ fn refused_edits(
 #[case::respelt(edited(admitted(), "labels", ALIAS, Some("a")), "labels", QUEUE, None)]
 #[case::queue_when_finished(
     with(admitted(), "/status", json!({"phase": "Succeeded"})), "labels", QUEUE, Some("b"))]
-#[case::queue_of_a_child(
-    owned(mk_pod(&[MANAGED], &[], &[]), "batch/v1", "Job"), "labels", QUEUE, Some("b"))]
 #[case::gates_shrink(waiting(), "annotations", GATES, Some("b.io/y"))]
 #[case::gates_go(waiting(), "annotations", GATES, None)]
 #[case::retriable(of_group(&[]), "annotations", "sluice.dev/retriable-in-group", Some("false"))]
 #[case::other_label(admitted(), "labels", "x", Some("y"))]
-#[case::unmanaged(owned(mk_pod(&[], &[], &[]), "batch/v1", "Job"), "labels", QUEUE, Some("b"))]
 #[case::finished(
     with(mk_pod(&[], &[], &[]), "/status", json!({"phase": "Failed"})), "labels", QUEUE, Some("b"))]
 fn allowed_edits(
