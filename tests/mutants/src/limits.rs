@@ -68,8 +68,8 @@ pub(crate) static MUTANTS: &[Mutant] = &[
         "aliases of Kubernetes' own keys are taken",
         "src/process/config/aliases.rs",
         (
-            "} else if is_of_kubernetes(domain) {",
-            "} else if domain.is_empty() && is_of_kubernetes(domain) {",
+            "} else if is_of_kubernetes(domain) || OF_KUBERNETES.contains(&value) {",
+            "} else if OF_KUBERNETES.contains(&value) {",
         ),
         Unit(
             "src",
