@@ -184,8 +184,8 @@ pub(crate) static MUTANTS: &[Mutant] = &[
     mutant(
         "an admission on its way is forgotten when its job changes",
         "src/plan/workload_state.rs",
-        "None if situation.may_be_admitted => return",
-        "None if false => return",
+        "None if situation.may_be_admitted || situation.awaits_reply => return",
+        "None if situation.awaits_reply => return",
     ),
     mutant(
         "after a conflict nothing is planned again",
