@@ -1,5 +1,5 @@
-//! The table of fields in docs/configuration.md is generated from the types, and the shipped file writes out their
-//! defaults. `UPDATE_GENERATED=1` (`make generate`) writes the table.
+//! The table of fields in docs/configuration.md and the rules for `config` of the Helm chart are generated from the types,
+//! and the shipped file writes out their defaults. `UPDATE_GENERATED=1` (`make generate`) writes both.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -9,7 +9,9 @@ use serde_json::{Value, json};
 
 use crate::process::config::file::parse;
 use crate::process::config::kind::{Configuration, LIVE_FIELDS};
-use crate::process::config::structure::{accepted_values, description, schema_of, types};
+use crate::process::config::structure::{
+    accepted_values, alternative, description, schema_of, types,
+};
 
 const BEGIN: &str = "<!-- Generated from src/process/config by `make generate`. Do not edit. -->\n";
 const END: &str = "<!-- End of the generated part. -->\n";
@@ -88,6 +90,65 @@ fn the_reference_is_up_to_date() {
     assert!(
         fs::read_to_string(&path).unwrap() == expected,
         "docs/configuration.md is stale: run `make generate`"
+    );
+}
+
+/// The rules of `schema` for a value of the Helm chart, as far as Sluice itself looks at the structure. `null` takes a
+/// value away in Helm.
+fn rules_of_value(schema: &Value) -> Value {
+    if let Some(schema) = alternative(schema) {
+        let mut rules = rules_of_value(schema);
+        if let Some(name) = rules.get("type").cloned() {
+            rules["type"] = json!([name, "null"]);
+        }
+        return rules;
+    }
+    if let Some(values) = accepted_values(schema) {
+        return json!({"enum": values});
+    }
+    let names = types(schema);
+    let mut rules = match names.as_slice() {
+        [] => json!({}),
+        [name] => json!({"type": name}),
+        names => json!({"type": names}),
+    };
+    for bound in ["minimum", "maximum", "minItems", "maxItems"] {
+        if let Some(bound_at) = schema.get(bound) {
+            rules[bound] = bound_at.clone();
+        }
+    }
+    if let Some(items) = schema.get("items") {
+        rules["items"] = rules_of_value(items);
+    }
+    if let Some(properties) = schema.get("properties").and_then(Value::as_object) {
+        let properties = properties.iter();
+        let properties = properties.map(|(name, schema)| (name.clone(), rules_of_value(schema)));
+        rules["properties"] = Value::Object(properties.collect());
+        rules["additionalProperties"] = json!(false);
+    } else if let Some(values) = schema.get("additionalProperties") {
+        rules["additionalProperties"] = rules_of_value(values);
+    }
+    rules
+}
+
+#[test]
+fn the_chart_has_the_rules() {
+    const BEGIN: &str = "    \"config\": ";
+    const END: &str = ",\n    \"extraArgs\"";
+    let path = repository("charts/sluice/values.schema.json");
+    let file = fs::read_to_string(&path).unwrap();
+    let (before, rest) = file.split_once(BEGIN).unwrap();
+    let (_, after) = rest.split_once(END).unwrap();
+    let rules = rules_of_value(&schema_of::<Configuration>());
+    let rules = serde_json::to_string_pretty(&rules).unwrap();
+    let rules = rules.replace('\n', "\n    ");
+    let expected = format!("{before}{BEGIN}{rules}{END}{after}");
+    if std::env::var_os("UPDATE_GENERATED").is_some() {
+        fs::write(&path, &expected).unwrap();
+    }
+    assert!(
+        fs::read_to_string(&path).unwrap() == expected,
+        "charts/sluice/values.schema.json is stale: run `make generate`"
     );
 }
 

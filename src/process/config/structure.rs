@@ -144,7 +144,7 @@ fn number_fits(
 }
 
 /// The schema of a value that may also be null, where that is written as a choice.
-fn alternative(schema: &Value) -> Option<&Value> {
+pub(super) fn alternative(schema: &Value) -> Option<&Value> {
     let choices = schema.get("anyOf")?.as_array()?;
     choices.iter().find(|choice| types(choice) != ["null"])
 }

@@ -3,6 +3,7 @@
 
 mod artefacts;
 mod charts;
+mod charts_config;
 mod charts_life;
 mod container;
 mod demo;
