@@ -55,6 +55,14 @@ async fn what_is_wrong_is_named() -> Result<()> {
         let refused = "ok a Job with a bad gate is refused by the webhook";
         see(bed, 1, "admission", refused).await?;
 
+        // The namespace is that of the account that the rights are bound to.
+        let moved = json!([{"op": "replace", "path": "/subjects/0/namespace", "value": "check-elsewhere"}]);
+        let moved = moved.to_string();
+        let moved = ["patch", "clusterrolebinding", "sluice", "--type=json", "-p", &moved];
+        bed.cp.kubectl(moved, None).await?.ok()?;
+        let absent = "FAILED there is no Deployment of Sluice in check-elsewhere";
+        see(bed, 1, "replicas", absent).await?;
+
         // Somebody unbinds the role: what is held by watches goes on for a while, and only this tells of it.
         let unbound = ["delete", "clusterrolebinding", "sluice"];
         bed.cp.kubectl(unbound, None).await?.ok()?;

@@ -6,6 +6,7 @@
 pub mod age;
 mod connection;
 mod declared;
+mod home;
 mod output;
 pub mod pages;
 mod resource;
@@ -13,6 +14,7 @@ mod runtime;
 
 pub use connection::{Cluster, ClusterError, Connection, Namespaces, answer, answer_within};
 pub use declared::{Declared, declared};
+pub use home::{NAMESPACE, home};
 pub use output::{Format, Tell, Told};
 pub use resource::{POD_GROUP, Resource, Served, UnknownResource, object_name};
 pub use runtime::run;

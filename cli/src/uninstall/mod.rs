@@ -27,7 +27,7 @@ use clap::Args;
 
 use self::outcome::Report;
 pub use self::outcome::{Line, UninstallError};
-use crate::cluster::{Cluster, Connection, Served, run};
+use crate::cluster::{Cluster, Connection, Served, home, run};
 
 const DETAILS: &str = "\
 Deletes, in this order: the webhook configurations and admission policies by which jobs are held; the Deployment
@@ -98,7 +98,7 @@ impl Uninstall {
         let served = Served::ask(client).await?;
         let namespace = match &self.namespace {
             Some(namespace) => namespace.clone(),
-            None => parts::namespace(client).await?,
+            None => home(client).await?,
         };
         let mut parts = parts::Parts::new(client, &served, &namespace, self.dry_run);
         // First what holds new objects and refuses to start old ones: it would do so without Sluice, too.

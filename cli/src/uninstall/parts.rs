@@ -2,9 +2,7 @@
 //! label in its own namespace. Objects with the label elsewhere are somebody else's.
 
 use kube::Client;
-use kube::api::{Api, DeleteParams, DynamicObject, ListParams, ObjectMeta};
-use kube::core::ApiResource;
-use serde_json::Value;
+use kube::api::{DeleteParams, ListParams, ObjectMeta};
 
 use crate::cluster::{ClusterError, answer};
 use crate::cluster::{Resource, Served};
@@ -12,9 +10,7 @@ use crate::uninstall::outcome::{Report, UninstallError};
 
 /// The label of all parts.
 const LABEL: &str = "app.kubernetes.io/name=sluice";
-/// Where the manifests put Sluice.
-const NAMESPACE: &str = "sluice-system";
-/// The Lease, and the binding of the account's rights.
+/// The Lease.
 pub(super) const NAME: &str = "sluice";
 /// The policies that limit Sluice's own account: they go when the account has no rights.
 const JAIL: &str = "sluice-jail";
@@ -68,18 +64,6 @@ const REST: [Kind; 13] = [
     ("coordination.k8s.io", "v1", "Lease"),
     ("", "v1", "Namespace"),
 ];
-
-/// The namespace that Sluice is in: of the account that its rights are bound to.
-pub(super) async fn namespace(client: &Client) -> Result<String, ClusterError> {
-    let resource = ApiResource::erase::<k8s_openapi::api::rbac::v1::ClusterRoleBinding>(&());
-    let bindings = Api::<DynamicObject>::all_with(client.clone(), &resource);
-    let binding = answer("find Sluice's account", bindings.get_opt(NAME)).await?;
-    let account = binding.as_ref().and_then(|binding| {
-        let namespace = binding.data.pointer("/subjects/0/namespace");
-        namespace.and_then(Value::as_str)
-    });
-    Ok(account.unwrap_or(NAMESPACE).to_owned())
-}
 
 /// Deletes the parts.
 pub(super) struct Parts<'a> {

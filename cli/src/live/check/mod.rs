@@ -27,7 +27,8 @@ use self::finding::{Health, table};
 use super::outcome::{EXIT_CODES, Ended, LiveError, shown};
 use super::version::LABEL;
 use crate::cluster::{
-    Cluster, ClusterError, Connection, Format, Namespaces, Served, Tell, Told, answer,
+    Cluster, ClusterError, Connection, Format, NAMESPACE, Namespaces, Served, Tell, Told, answer,
+    home,
 };
 
 /// The name of Sluice's account if its Deployment says no other.
@@ -37,9 +38,9 @@ const ACCOUNT: &str = "sluice";
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_CODES)]
 pub struct Check {
-    /// The namespace of Sluice.
-    #[arg(long, value_name = "NAME", default_value = "sluice-system")]
-    system_namespace: String,
+    /// The namespace that Sluice is in; by default the one that its ClusterRoleBinding names, or sluice-system.
+    #[arg(long, value_name = "NAME")]
+    system_namespace: Option<String>,
     /// Output format: json or yaml.
     #[arg(short, long, value_name = "FORMAT", hide_possible_values = true)]
     output: Option<Format>,
@@ -59,9 +60,14 @@ impl Check {
         let namespace = cluster.namespace(&self.namespaces)?;
         let namespace = namespace.unwrap_or_else(|| "default".to_owned());
         let client = &cluster.client;
-        let system = self.system_namespace.as_str();
+        let system = match &self.system_namespace {
+            Some(system) => system.clone(),
+            // Not everybody may read the binding, and much of the rest can be told all the same.
+            None => home(client).await.unwrap_or_else(|_| NAMESPACE.to_owned()),
+        };
+        let system = system.as_str();
         let served = Served::ask(client).await?;
-        let deployment = self.deployment(client).await;
+        let deployment = deployment_in(client, system).await;
         let account = deployment.as_ref().ok().and_then(Option::as_ref);
         let account = account.and_then(account_of);
         let account = account.as_deref().unwrap_or(ACCOUNT);
@@ -87,14 +93,14 @@ impl Check {
             .all(|finding| finding.health != Health::Failed);
         Ok(if is_well { Ended::Done } else { Ended::NotDone })
     }
+}
 
-    /// That of Sluice.
-    async fn deployment(&self, client: &Client) -> Result<Option<Deployment>, ClusterError> {
-        let api: Api<Deployment> = Api::namespaced(client.clone(), &self.system_namespace);
-        let params = ListParams::default().labels(LABEL);
-        let list = answer("list deployments", api.list(&params)).await?;
-        Ok(list.items.into_iter().next())
-    }
+/// The Deployment of Sluice.
+async fn deployment_in(client: &Client, system: &str) -> Result<Option<Deployment>, ClusterError> {
+    let api: Api<Deployment> = Api::namespaced(client.clone(), system);
+    let params = ListParams::default().labels(LABEL);
+    let list = answer("list deployments", api.list(&params)).await?;
+    Ok(list.items.into_iter().next())
 }
 
 /// The account that Sluice runs with.
