@@ -8,13 +8,13 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use sluice_kinds::hold::Hold;
 use sluice_kinds::view::QueueName;
 use tracing::info;
 
 use crate::cache::{JobKey, JobRecord, Subject};
 use crate::controller::Controller;
 use crate::controller::writes::in_flight::Kind;
+use crate::plan::workload_state::may_run_without_workload;
 use crate::process::clock::{Moment, Now};
 
 /// The first decision waits no longer than this: an API server that answers slowly, or one tenant's
@@ -133,11 +133,9 @@ impl Controller {
     /// Queued jobs that are not suspended and have no Workload. The first plans suspend them.
     fn running_without_workload(&self) -> BTreeSet<JobKey> {
         let runs = |job: &JobRecord| {
-            let is_queued = job.hold == Hold::Suspend
-                && matches!(job.queue, QueueName::Named(_))
-                && !job.deleting;
             let subject = Subject::Job(job.uid.clone());
-            is_queued
+            matches!(job.queue, QueueName::Named(_))
+                && !job.deleting
                 && job.suspended == Some(false)
                 && may_run(job)
                 && self.objects.workload_of(&subject).is_none()
@@ -149,6 +147,5 @@ impl Controller {
 
 /// Whether pods of a job run or may be made. Nobody knows of one that can't be read, and Sluice does not stop it.
 fn may_run(job: &JobRecord) -> bool {
-    let reading = job.reading.as_ref();
-    reading.is_ok_and(|r| r.finished.is_none() && (!r.suspended || r.active))
+    job.reading.is_ok() && may_run_without_workload(job, || false)
 }
