@@ -5,7 +5,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 MATRIX=${MATRIX:-1.33 1.34 1.35 1.36}
-TESTS=${TESTS:-versions:: install:: life:: gates_life:: pods_single:: preemption:: enforcement_life:: uninstall::}
+TESTS=${TESTS:-installation::versions:: installation::manifests:: jobs::life:: gates::life:: pods::single:: queues::preemption:: enforcement::life:: installation::uninstall::}
 failed=
 for version in $MATRIX; do
     # Older ones serve no MutatingAdmissionPolicy v1, so the variant without webhooks is not for them.

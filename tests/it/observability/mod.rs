@@ -1,0 +1,9 @@
+//! What people, dashboards and programs see: status, metrics, logs, warnings and the visibility API.
+
+mod api;
+mod explanation;
+mod logs;
+mod metrics;
+mod status;
+mod warnings;
+mod what_if;
