@@ -6,7 +6,8 @@
 //! * [`cluster`] is the Job controller, the scheduler, the kubelets and the garbage collector.
 //! * [`network`] is what requests of a replica pass, and what goes wrong there.
 //! * [`replica`] runs replicas, one life after the other: the library that the executable is made of.
-//! * [`users`] draws what users do, [`play`] plays a seed and checks what came of it.
+//! * [`users`] draws what users do, [`hasty`] those who change a job between its admission and its release.
+//! * [`play`] plays a seed and checks what came of it.
 //!
 //! The invariants are those of the rounds against a real control plane: `sluice_faults::check`.
 #![allow(
@@ -17,7 +18,9 @@
 pub mod api;
 pub mod cluster;
 pub mod exam;
+pub mod hasty;
 pub mod network;
 pub mod play;
 pub mod replica;
+mod trace;
 pub mod users;

@@ -1,7 +1,7 @@
 //! One seed: a load, trouble meanwhile, then all is healed; what has come of it is checked at every revision, and
 //! in the end everything has ended and nothing is written any more.
 
-use std::fmt::Write as _;
+use std::future::pending;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,9 @@ use crate::api::resource::Place;
 use crate::api::store::Change;
 use crate::cluster;
 use crate::exam;
+use crate::hasty::Hasty;
 use crate::replica::Slot;
+use crate::trace::{digest, line, told};
 use crate::users::{self, NAMESPACE, Script};
 
 /// When every simulation begins.
@@ -33,10 +35,10 @@ const LOOK: Duration = Duration::from_secs(1);
 const QUIET: Duration = Duration::from_mins(2);
 /// Clocks are drawn by themselves: seeds play as they did where clocks are right.
 const CLOCKS: u64 = 0x636c_6f63_6b73;
+/// So are hasty users.
+const HASTY: u64 = 0x0068_6173_7479;
 /// The most by which the clock of a replica is wrong, in seconds.
 const CLOCK_WRONG_MAX: i64 = 3600;
-/// How much of a history a failure tells.
-const TOLD: usize = 60;
 
 /// What a seed is played with.
 #[derive(Clone, Debug)]
@@ -145,7 +147,8 @@ impl Simulation {
             checker: Checker::default(),
             checked: 0,
         };
-        let outcome = simulation.run(&script, &mut rng).await;
+        let hasty = Hasty::draw(&mut Rng::with_seed(seed ^ HASTY), &script);
+        let outcome = simulation.run(&script, hasty, &mut rng).await;
         let store = simulation.server.store();
         let history = store.history();
         let figures = Figures {
@@ -168,7 +171,7 @@ impl Simulation {
             .map_err(|problem| format!("{problem}\n{}", told(history)))
     }
 
-    async fn run(&mut self, script: &Script, rng: &mut Rng) -> Result<(), String> {
+    async fn run(&mut self, script: &Script, hasty: Hasty, rng: &mut Rng) -> Result<(), String> {
         let admin = "admin".into();
         for object in &script.queues {
             let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -185,7 +188,12 @@ impl Simulation {
                 users::act(&self.server, deed).await;
             }
         };
-        tokio::join!(trouble, work);
+        let all_done = async { tokio::join!(trouble, work) };
+        let server = self.server.clone();
+        tokio::select! {
+            _ = all_done => {}
+            () = async { hasty.act(&server).await; pending().await } => {}
+        }
         for slot in &self.slots {
             slot.heal();
         }
@@ -385,76 +393,4 @@ fn revision_of(change: &Change) -> Option<Revision> {
         object,
         author: Some(change.author.clone()),
     })
-}
-
-/// The last changes that matter, a line each.
-fn told(history: &[Change]) -> String {
-    let matter = history
-        .iter()
-        .filter(|change| !["Lease", "Event"].contains(&change.place.resource.kind));
-    let lines: Vec<_> = matter.map(line).collect();
-    let from = lines.len().saturating_sub(TOLD);
-    lines.get(from..).unwrap_or_default().join("\n")
-}
-
-fn line(change: &Change) -> String {
-    let Change {
-        number,
-        place,
-        before,
-        after,
-        author,
-    } = change;
-    let author = author.rsplit(':').next().unwrap_or_default();
-    let mut line = format!("{number} {author}: {} {}", place.resource.kind, place.name);
-    let what = match (before, after) {
-        (_, None) => " is gone".to_owned(),
-        (None, Some(made)) if place.resource.kind == "ClusterQueue" => {
-            format!(" is created: {}", made["spec"])
-        }
-        (None, Some(made)) => {
-            let held = ["labels", "annotations"].map(|field| made["metadata"][field].to_string());
-            let gates = &made["spec"]["schedulingGates"];
-            format!(" is created {} {gates}", held.join(" "))
-        }
-        (Some(before), Some(after)) => {
-            let mut changed = Vec::new();
-            compare(before, after, "", &mut changed);
-            format!(" {}", changed.join(", "))
-        }
-    };
-    let _ = write!(line, "{what}");
-    line.truncate(line.floor_char_boundary(1000));
-    line
-}
-
-/// What differs, by its path.
-fn compare(before: &Value, after: &Value, path: &str, changed: &mut Vec<String>) {
-    match (before, after) {
-        (Value::Object(was), Value::Object(is)) => {
-            for key in was
-                .keys()
-                .chain(is.keys().filter(|key| !was.contains_key(*key)))
-            {
-                if ["resourceVersion", "generation", "managedFields"].contains(&key.as_str()) {
-                    continue;
-                }
-                compare(&before[key], &after[key], &format!("{path}.{key}"), changed);
-            }
-        }
-        (was, is) if was != is => changed.push(format!("{path}={is}")),
-        _ => {}
-    }
-}
-
-/// FNV-1a over all that was written.
-fn digest(history: &[Change]) -> u64 {
-    let mut digest: u64 = 0xcbf2_9ce4_8422_2325;
-    for change in history {
-        let text = change.after.as_ref().map(ToString::to_string);
-        for byte in text.unwrap_or_default().bytes() {
-            digest = (digest ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-        }
-    }
-    digest
 }

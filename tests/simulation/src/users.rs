@@ -130,7 +130,7 @@ fn adapted(rng: &mut Rng, act: Act) -> Act {
 const QUEUES: [&str; 3] = ["a", "b", "c"];
 
 /// How many pods of a job its queue always has quota for.
-fn most_pods(job: &Value) -> u8 {
+pub(crate) fn most_pods(job: &Value) -> u8 {
     let container = &job["spec"]["template"]["spec"]["containers"][0];
     match container["resources"]["requests"]["cpu"].as_str() {
         Some("500m" | "1") => 3,
@@ -188,7 +188,7 @@ fn lift(job: &Value) -> Deed {
     Deed::Of(Act::LiftGate(name_of(job).to_owned()))
 }
 
-fn name_of(object: &Value) -> &str {
+pub(crate) fn name_of(object: &Value) -> &str {
     object["metadata"]["name"].as_str().unwrap_or_default()
 }
 
