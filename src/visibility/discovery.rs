@@ -7,9 +7,106 @@ pub const GROUP: &str = "visibility.sluice.dev";
 /// Its only version.
 pub const VERSION: &str = "v1alpha1";
 
+/// A resource of which subresources are served, and nothing else. It is in discovery without a verb, so that kubectl
+/// can ask for its subresources. By its short name it goes on to mean what it means elsewhere: those groups come first.
+#[derive(Debug, Clone, Copy)]
+pub struct Resource {
+    /// The name in paths.
+    pub name: &'static str,
+    /// The kind: no two resources have the same one, as clients find the resource by it.
+    pub kind: &'static str,
+    /// Whether it is in namespaces.
+    pub is_namespaced: bool,
+    /// What is served.
+    pub subresources: &'static [Subresource],
+}
+
+/// What is served of a resource.
+#[derive(Debug, Clone, Copy)]
+pub struct Subresource {
+    /// The name in paths.
+    pub name: &'static str,
+    /// What is answered.
+    pub kind: &'static str,
+    /// Whether `limit` and `offset` choose a part of it.
+    pub has_pages: bool,
+}
+
+const PENDING: Subresource = Subresource {
+    name: "pendingworkloads",
+    kind: "PendingWorkloadsSummary",
+    has_pages: true,
+};
+const TREE: Subresource = Subresource {
+    name: "tree",
+    kind: "QuotaTree",
+    has_pages: false,
+};
+const EXPLANATION: Subresource = Subresource {
+    name: "explanation",
+    kind: "WorkloadExplanation",
+    has_pages: false,
+};
+
+/// All resources.
+pub const RESOURCES: [Resource; 5] = [
+    Resource {
+        name: "clusterqueues",
+        kind: "ClusterQueue",
+        is_namespaced: false,
+        subresources: &[PENDING, TREE],
+    },
+    Resource {
+        name: "cohorts",
+        kind: "Cohort",
+        is_namespaced: false,
+        subresources: &[TREE],
+    },
+    Resource {
+        name: "localqueues",
+        kind: "LocalQueue",
+        is_namespaced: true,
+        subresources: &[PENDING],
+    },
+    Resource {
+        name: "pods",
+        kind: "Pod",
+        is_namespaced: true,
+        subresources: &[EXPLANATION],
+    },
+    Resource {
+        name: "workloads",
+        kind: "Workload",
+        is_namespaced: true,
+        subresources: &[EXPLANATION],
+    },
+];
+
 /// The path of the version. All objects are below it.
 pub fn root() -> String {
     format!("/apis/{GROUP}/{VERSION}")
+}
+
+impl Resource {
+    /// The path of one of its objects, as a pattern of paths.
+    pub fn path(&self) -> String {
+        let namespace = if self.is_namespaced {
+            "/namespaces/{namespace}"
+        } else {
+            ""
+        };
+        format!("{}{namespace}/{}/{{name}}", root(), self.name)
+    }
+}
+
+/// What is said of a resource.
+pub fn only_subresources(resource: &Resource) -> String {
+    let names = resource.subresources.iter().map(|one| one.name);
+    let names = names.collect::<Vec<_>>().join(" and ");
+    format!(
+        "Of {}.{GROUP} only subresources are served: {names}.",
+        resource.name
+    )
 }
 
 /// `/apis`.
@@ -34,29 +131,31 @@ pub fn group() -> Value {
     })
 }
 
-/// `/apis/visibility.sluice.dev/v1alpha1`. Only subresources are listed: `kubectl get clusterqueues` must go on to mean
-/// those of `sluice.dev`.
+/// `/apis/visibility.sluice.dev/v1alpha1`.
 pub fn resources() -> Value {
-    let resource = |name: &str, is_namespaced: bool, kind: &str| {
-        json!({
-            "name": name,
-            "singularName": "",
-            "namespaced": is_namespaced,
-            "kind": kind,
-            "verbs": ["get"],
-        })
-    };
+    let listed = RESOURCES.iter().flat_map(|resource| {
+        let own = json!({
+            "name": resource.name,
+            "singularName": resource.kind.to_lowercase(),
+            "namespaced": resource.is_namespaced,
+            "kind": resource.kind,
+            "verbs": [],
+        });
+        let subresources = resource.subresources.iter().map(|subresource| {
+            json!({
+                "name": format!("{}/{}", resource.name, subresource.name),
+                "singularName": "",
+                "namespaced": resource.is_namespaced,
+                "kind": subresource.kind,
+                "verbs": ["get"],
+            })
+        });
+        std::iter::once(own).chain(subresources)
+    });
     json!({
         "kind": "APIResourceList",
         "apiVersion": "v1",
         "groupVersion": format!("{GROUP}/{VERSION}"),
-        "resources": [
-            resource("clusterqueues/pendingworkloads", false, "PendingWorkloadsSummary"),
-            resource("localqueues/pendingworkloads", true, "PendingWorkloadsSummary"),
-            resource("clusterqueues/tree", false, "QuotaTree"),
-            resource("cohorts/tree", false, "QuotaTree"),
-            resource("workloads/explanation", true, "WorkloadExplanation"),
-            resource("pods/explanation", true, "WorkloadExplanation"),
-        ],
+        "resources": listed.collect::<Vec<_>>(),
     })
 }

@@ -18,6 +18,7 @@ mod explained;
 mod explainer;
 mod forward;
 mod front_proxy;
+mod openapi;
 mod pending;
 mod problem;
 mod question;

@@ -38,6 +38,9 @@ pub enum Problem {
     /// There is no such path.
     #[error("the server could not find the requested resource")]
     NoSuchPath,
+    /// There is no such object, but something below it.
+    #[error("{0}")]
+    OnlySubresources(String),
     /// Nothing is changed by this API.
     #[error("the server does not allow this method on the requested resource")]
     Method,
@@ -81,7 +84,9 @@ impl Problem {
     fn code_and_reason(&self) -> (StatusCode, &'static str) {
         match self {
             Self::Parameter { .. } => (StatusCode::BAD_REQUEST, "BadRequest"),
-            Self::NotFound { .. } | Self::NoSuchPath => (StatusCode::NOT_FOUND, "NotFound"),
+            Self::NotFound { .. } | Self::NoSuchPath | Self::OnlySubresources(_) => {
+                (StatusCode::NOT_FOUND, "NotFound")
+            }
             Self::Method => (StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed"),
             Self::NoLeader | Self::Busy | Self::TooMany { .. } => {
                 (StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable")

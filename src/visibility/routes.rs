@@ -1,8 +1,9 @@
 //! The paths of the API: which queue or workload is asked for, and the answer.
 
 use axum::extract::{Path, RawQuery, State};
+use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
+use axum::routing::{MethodRouter, get};
 use axum::{Json, Router};
 use sluice_engine::{LocalQueueKey, NodeName, QueueName};
 use tokio::sync::watch;
@@ -11,6 +12,7 @@ use super::caller::{Caller, Callers};
 use super::discovery;
 use super::explained::findings::Named;
 use super::explainer::Explainer;
+use super::openapi::documents::{self, Document, OpenApi};
 use super::pending::page::Page;
 use super::pending::place::Place;
 use super::pending::summary::PendingWorkloadsSummary;
@@ -35,7 +37,17 @@ pub fn router(desk: Desk, explainer: Explainer, leader: watch::Receiver<Leader>)
         format!("{root}/namespaces/{{namespace}}/localqueues/{{name}}/pendingworkloads");
     let of_workload = format!("{root}/namespaces/{{namespace}}/workloads/{{name}}/explanation");
     let of_pod = format!("{root}/namespaces/{{namespace}}/pods/{{name}}/explanation");
-    Router::new()
+    let OpenApi { v2, index, v3 } = OpenApi::new();
+    let router = Router::new()
+        .route("/openapi/v2", document(v2))
+        .route("/openapi/v3", document(index))
+        .route(&documents::document(), document(v3));
+    let resources = discovery::RESOURCES.iter();
+    let router = resources.fold(router, |router, resource| {
+        let problem = Problem::OnlySubresources(discovery::only_subresources(resource));
+        router.route(&resource.path(), get(async || problem))
+    });
+    router
         .route("/healthz", get(|| async { "ok" }))
         .route("/apis", get(|| async { Json(discovery::groups()) }))
         .route(&group, get(|| async { Json(discovery::group()) }))
@@ -54,6 +66,13 @@ pub fn router(desk: Desk, explainer: Explainer, leader: watch::Receiver<Leader>)
             callers: Callers::default(),
             leader,
         })
+}
+
+/// Answers with a document.
+fn document<S: Clone + Send + Sync + 'static>(document: Document) -> MethodRouter<S> {
+    get(async move |headers: HeaderMap, RawQuery(query): RawQuery| {
+        document.answer(&headers, query.as_deref())
+    })
 }
 
 async fn cluster_queue(

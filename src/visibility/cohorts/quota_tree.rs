@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::Serialize;
 use sluice_crds::Quantity;
 use sluice_engine::{CohortName, NodeAmounts, NodeName, ResourceName, TreeNode, Weight};
@@ -14,66 +15,91 @@ use crate::plan::shares;
 use crate::visibility::discovery::{GROUP, VERSION};
 use crate::visibility::pending::summary::{in_seconds, quantity};
 
-/// A tree of cohorts.
-#[derive(Debug, Serialize)]
+/// A tree of cohorts: what each node has, uses, borrows and lends.
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct QuotaTree {
+    /// QuotaTree.
     kind: &'static str,
+    /// The group and version of this API.
     api_version: String,
+    /// The node that was asked for.
     metadata: Metadata,
+    /// When that was so.
     taken: Time,
-    /// Cohorts before what is in them.
+    /// All nodes, cohorts before what is in them.
     nodes: Vec<Node>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct Metadata {
+    /// The name of the cohort or ClusterQueue.
     name: String,
 }
 
 /// A cohort or a ClusterQueue.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct Node {
+    /// Cohort or ClusterQueue.
     kind: &'static str,
+    /// The name.
     name: String,
     /// How deep in the tree it is, from 0 on.
     depth: usize,
+    /// Whether it admits workloads, or what is in it can.
     active: bool,
+    /// Why it is not active.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
+    /// The reason in words.
     #[serde(skip_serializing_if = "Option::is_none")]
     message: Option<String>,
+    /// How many gates hold before its LocalQueues; of a cohort: of all ClusterQueues below it.
     gated_workloads: u64,
+    /// How many wait; of a cohort: in all ClusterQueues below it.
     pending_workloads: usize,
+    /// How many hold quota; of a cohort: in all ClusterQueues below it.
     reserving_workloads: usize,
+    /// With fair sharing: its weight and its share.
     #[serde(skip_serializing_if = "Option::is_none")]
     fair_sharing: Option<FairSharing>,
+    /// Its amounts by flavor. An inactive tree has none.
     flavors: Vec<Flavor>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct FairSharing {
+    /// Its weight.
     weight: Quantity,
-    /// In thousandths of what the parent lends.
+    /// Its share of what its parent lends, in thousandths.
     weighted_share: i64,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct Flavor {
+    /// The flavor.
     name: String,
+    /// Its amounts by resource.
     resources: Vec<Resource>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct Resource {
+    /// The resource.
     name: String,
+    /// Its nominal quota.
     nominal: Quantity,
+    /// What it may use without borrowing: that of a cohort includes what is lent to it.
     quota: Quantity,
+    /// What it uses; of a cohort: what the nodes below it use of what they lend, or borrow.
     used: Quantity,
+    /// What it uses above its quota.
     borrowed: Quantity,
+    /// What it lends its parent at most.
     lendable: Quantity,
+    /// How much of that others use.
     lent: Quantity,
 }
 

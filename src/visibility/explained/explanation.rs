@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::Serialize;
 use sluice_crds::Quantity;
 use sluice_engine::{Amount, LimitingNode, MissReason, Need, Trial, Trials};
@@ -12,109 +13,147 @@ use sluice_engine::{Amount, LimitingNode, MissReason, Need, Trial, Trials};
 use super::findings::{Findings, State, Stated};
 use super::holding::{Held, Holding, Named, Workloads};
 use crate::visibility::discovery::{GROUP, VERSION};
-use crate::visibility::pending::summary::{Job, in_seconds, quantities, quantity};
+use crate::visibility::pending::summary::{
+    Job, WorkloadMetadata, in_seconds, quantities, quantity,
+};
 use crate::visibility::pending::view::{Ahead, Placed, View};
 
 /// How a workload stands, and why.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkloadExplanation {
+    /// WorkloadExplanation.
     kind: &'static str,
+    /// The group and version of this API.
     api_version: String,
-    metadata: Metadata,
+    /// The Workload; of a pod that is admitted by itself, the pod.
+    metadata: WorkloadMetadata,
+    /// When that was so.
     taken: Time,
+    /// What it stands for: a job, a pod, or by the kind Pod and its name a group of pods.
     #[serde(skip_serializing_if = "Option::is_none")]
     job: Option<Job>,
+    /// Gated: gates hold it before its queue; OnHold: its user has suspended it; Pending: it waits in its queue; Inactive: it
+    /// is deactivated; Admitted: it holds quota and may run; Evicted: it holds its quota until it has stopped; Finished.
     state: State,
+    /// Why, in the words of the conditions of its Workload, as it is now.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
+    /// The reason in words.
     #[serde(skip_serializing_if = "Option::is_none")]
     message: Option<String>,
+    /// The gates that have to be lifted first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     gates: Vec<String>,
+    /// The LocalQueue in which it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     local_queue_name: Option<String>,
+    /// The ClusterQueue in which it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     cluster_queue_name: Option<String>,
+    /// Who has a higher one comes first.
     #[serde(skip_serializing_if = "Option::is_none")]
     priority: Option<i32>,
+    /// What it requests in sum; empty if that can't be counted.
     requests: BTreeMap<String, Quantity>,
+    /// Since when it has held no quota: its creation, or its last eviction.
     #[serde(skip_serializing_if = "Option::is_none")]
     waiting_since: Option<Time>,
+    /// Since when it has held quota.
     #[serde(skip_serializing_if = "Option::is_none")]
     admitted_since: Option<Time>,
+    /// How many of the ClusterQueue are before it, so the first has 0. May be three seconds old.
     #[serde(skip_serializing_if = "Option::is_none")]
     position_in_cluster_queue: Option<usize>,
+    /// How many of the LocalQueue are before it, so the first has 0. May be three seconds old.
     #[serde(skip_serializing_if = "Option::is_none")]
     position_in_local_queue: Option<usize>,
+    /// Who is before it in the ClusterQueue.
     #[serde(skip_serializing_if = "Option::is_none")]
     ahead: Option<Workloads>,
+    /// Whether it would fit if nothing else used quota, with the queues and flavors as they are.
     #[serde(skip_serializing_if = "Option::is_none")]
     can_ever_be_admitted: Option<bool>,
+    /// So much has to be freed in its ClusterQueue, or added to its quota, and it fits. Empty if it waits for its turn only.
     #[serde(skip_serializing_if = "Option::is_none")]
     lacking: Option<Vec<Lacking>>,
+    /// Each pod set in each flavor, in the order in which they are tried.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     flavors: Vec<Tried>,
+    /// Who holds what is lacking.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     held_by: Vec<Holding>,
+    /// Those of them that are evicted: what they hold is free when they have stopped.
     #[serde(skip_serializing_if = "Option::is_none")]
     stopping: Option<Workloads>,
+    /// The workloads whose end would let it fit once the evicted ones have stopped, in the order of preemption. Nothing is
+    /// preempted for it because it is in this list.
     #[serde(skip_serializing_if = "Option::is_none")]
     has_to_end: Option<Workloads>,
+    /// What it holds, as in the status of its Workload.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pod_set_assignments: Vec<PodSetAssignment>,
 }
 
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Metadata {
-    name: String,
-    namespace: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    creation_timestamp: Option<Time>,
-}
-
 /// What is lacking of a resource in a flavor.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct Lacking {
+    /// The flavor.
     flavor: String,
+    /// The resource.
     resource: String,
+    /// How much is lacking.
     amount: Quantity,
 }
 
 /// What became of a pod set in a flavor.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct Tried {
+    /// The pod set.
     pod_set: String,
+    /// The flavor.
     name: String,
+    /// Fits, WaitingForQuota, ExceedsMaxQuota (it requests more than there can ever be), NoMatchingNodes or NoQuota.
     reason: &'static str,
+    /// The reason in words, where the resources do not say it.
     #[serde(skip_serializing_if = "Option::is_none")]
     message: Option<String>,
+    /// What it needs there, by resource.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     resources: Vec<Needed>,
 }
 
 /// What it needs of a resource there.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct Needed {
+    /// The resource.
     name: String,
+    /// How much it requests.
     requested: Quantity,
+    /// How much is free for it now.
     free: Quantity,
+    /// How much there can be for it at most.
     most: Quantity,
+    /// How much of what it requests is not free.
     lacking: Quantity,
+    /// What allows no more: the ClusterQueue, or the Cohort.
     #[serde(skip_serializing_if = "Option::is_none")]
     limited_by: Option<&'static str>,
 }
 
 /// What it was admitted with, as in the status of a Workload.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct PodSetAssignment {
+    /// The pod set.
     name: String,
+    /// How many pods it was admitted with.
     count: u32,
+    /// The flavor of each resource.
     flavors: BTreeMap<String, String>,
+    /// How much of each resource it holds.
     resource_usage: BTreeMap<String, Quantity>,
 }
 
@@ -160,7 +199,7 @@ impl WorkloadExplanation {
         Self {
             kind: "WorkloadExplanation",
             api_version: format!("{GROUP}/{VERSION}"),
-            metadata: Metadata {
+            metadata: WorkloadMetadata {
                 name: found.name.to_string(),
                 namespace: namespace.to_string(),
                 creation_timestamp: made.map(in_seconds),

@@ -44,7 +44,7 @@ impl Named {
 }
 
 /// How far a workload has come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, schemars::JsonSchema)]
 pub enum State {
     /// Gates hold it before its queue.
     Gated,

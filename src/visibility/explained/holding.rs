@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use sluice_crds::Quantity;
 use sluice_engine::{Amount, FlavorName, Holder, Holders, ResourceName, WorkloadId};
@@ -14,7 +15,7 @@ use crate::visibility::pending::summary::{Job, quantity};
 pub const NAMED_MAX: usize = 20;
 
 /// A workload of the reader's namespace.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct Named {
     /// The name of its Workload, or of the pod that is admitted by itself.
     pub name: String,
@@ -24,34 +25,39 @@ pub struct Named {
 }
 
 /// Several workloads: the first of the reader's namespace by name.
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Default, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Workloads {
-    /// The first of the namespace.
+    /// The first 20 of the reader's namespace.
     pub items: Vec<Named>,
-    /// How many are of the namespace.
+    /// How many are of the reader's namespace.
     pub in_namespace: usize,
-    /// How many are of others.
+    /// How many are of other namespaces.
     pub in_other_namespaces: usize,
 }
 
 /// Who holds one resource in one flavor.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Holding {
+    /// The flavor.
     flavor: String,
+    /// The resource.
     resource: String,
+    /// Workloads of the reader's namespace.
     in_namespace: Sum,
-    /// Other namespaces, in the same ClusterQueue.
+    /// Those of other namespaces, in the same ClusterQueue.
     in_cluster_queue: Sum,
-    /// Other namespaces, in other ClusterQueues of the cohort.
+    /// Those of other namespaces, in other ClusterQueues of the cohort.
     in_cohort: Sum,
 }
 
 /// Several workloads, and what they hold.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct Sum {
+    /// How many workloads.
     count: usize,
+    /// How much they hold.
     amount: Quantity,
 }
 

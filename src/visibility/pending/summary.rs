@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::Serialize;
 use sluice_crds::Quantity;
 use sluice_engine::{Amount, ResourceName};
@@ -16,62 +17,85 @@ use super::waiting;
 use crate::visibility::discovery::{GROUP, VERSION};
 use crate::visibility::problem::Problem;
 
-/// A part of those who wait in a queue, in order.
-#[derive(Debug, Serialize)]
+/// A part of those who wait in a queue, in the order of the queue: priority, then creation.
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PendingWorkloadsSummary {
+    /// PendingWorkloadsSummary.
     kind: &'static str,
+    /// The group and version of this API.
     api_version: String,
+    /// The queue.
     metadata: SummaryMetadata,
-    /// How many wait in the queue.
+    /// How many wait in the queue, on whatever page.
     total: usize,
-    /// When they did.
+    /// When that was so.
     taken: Time,
+    /// Those who wait, the first one first: as many as the page has.
     items: Vec<PendingWorkload>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct SummaryMetadata {
+    /// The namespace of a LocalQueue.
     #[serde(skip_serializing_if = "Option::is_none")]
     namespace: Option<String>,
+    /// The name of the queue.
     name: String,
 }
 
 /// One who waits.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct PendingWorkload {
+    /// The Workload; of a pod that is admitted by itself, the pod.
     metadata: WorkloadMetadata,
+    /// Who has a higher one comes first.
     priority: i32,
+    /// The LocalQueue in which it waits.
     local_queue_name: String,
+    /// How many of the ClusterQueue are before it, so the first has 0.
     position_in_cluster_queue: usize,
+    /// How many of the LocalQueue are before it, so the first has 0.
     position_in_local_queue: usize,
+    /// What waits: a job, a pod, or by the kind Pod and its name a group of pods.
     #[serde(skip_serializing_if = "Option::is_none")]
     job: Option<Job>,
+    /// Since when it has held no quota: its creation, or its last eviction.
     #[serde(skip_serializing_if = "Option::is_none")]
     waiting_since: Option<Time>,
+    /// What it requests in sum; empty if that can't be counted.
     requests: BTreeMap<String, Quantity>,
+    /// Why it waits, as the condition QuotaReserved of its Workload says. A pod that is admitted by itself has none here.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
+    /// The reason in words.
     #[serde(skip_serializing_if = "Option::is_none")]
     message: Option<String>,
 }
 
-#[derive(Debug, Serialize)]
+/// The metadata of a Workload or pod.
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-struct WorkloadMetadata {
-    name: String,
-    namespace: String,
+pub struct WorkloadMetadata {
+    /// The name.
+    pub name: String,
+    /// The namespace.
+    pub namespace: String,
+    /// When it was created.
     #[serde(skip_serializing_if = "Option::is_none")]
-    creation_timestamp: Option<Time>,
+    pub creation_timestamp: Option<Time>,
 }
 
-/// What waits, as it is written.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+/// What waits: an object, or a group of pods.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Job {
+    /// The API group; empty for a pod or a group of pods.
     api_group: String,
+    /// The kind.
     kind: String,
+    /// The name of the object, or of the group of pods.
     name: String,
 }
 

@@ -199,6 +199,42 @@ async fn it_is_found_whether_or_not_a_replica_leads() {
     }
 }
 
+#[tokio::test]
+async fn what_discovery_and_openapi_name_is_served() {
+    let router = mk_router(Leader::Here);
+    let path_of = |pattern: &str| {
+        let path = pattern.replace("{namespace}", "team-a");
+        path.replace("{name}", "nothing")
+    };
+    let (_, _, listed) = answer(&router, Method::GET, ROOT).await;
+    let (_, _, v2) = answer(&router, Method::GET, "/openapi/v2").await;
+    let (_, _, index) = answer(&router, Method::GET, "/openapi/v3").await;
+    let url = &index["paths"]["apis/visibility.sluice.dev/v1alpha1"]["serverRelativeURL"];
+    let (status, _, v3) = answer(&router, Method::GET, url.as_str().unwrap()).await;
+    assert_eq!(status, 200, "{index}");
+    let mut documented: Vec<&String> = v3["paths"].as_object().unwrap().keys().collect();
+    documented.sort();
+    let mut also: Vec<&String> = v2["paths"].as_object().unwrap().keys().collect();
+    also.sort();
+    assert_eq!(documented, also);
+    assert_eq!(
+        documented.len(),
+        listed["resources"].as_array().unwrap().len()
+    );
+    for pattern in documented {
+        let (status, _, told) = answer(&router, Method::GET, &path_of(pattern)).await;
+        let none = "the server could not find the requested resource";
+        assert_ne!(told["message"], none, "{pattern}");
+        let responses = &v3["paths"][pattern]["get"]["responses"];
+        let is_answered = responses["200"].is_object();
+        assert_eq!(
+            is_answered,
+            told["message"] != responses["404"]["description"],
+            "{status}: {told}"
+        );
+    }
+}
+
 /// Measures, and fails if readers would have to wait. `docs/benchmarks.md` has the command.
 #[tokio::test]
 #[ignore = "measures"]

@@ -4,6 +4,7 @@ mod api;
 mod explanation;
 mod logs;
 mod metrics;
+mod openapi;
 mod status;
 mod warnings;
 mod what_if;
