@@ -24,6 +24,7 @@ mod problem;
 mod question;
 mod routes;
 mod serve;
+mod table;
 mod turns;
 mod views;
 

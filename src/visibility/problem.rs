@@ -41,6 +41,9 @@ pub enum Problem {
     /// There is no such object, but something below it.
     #[error("{0}")]
     OnlySubresources(String),
+    /// Nothing is written in a form that the reader accepts.
+    #[error("only the following media types are accepted: application/json")]
+    NotAcceptable,
     /// Nothing is changed by this API.
     #[error("the server does not allow this method on the requested resource")]
     Method,
@@ -87,6 +90,7 @@ impl Problem {
             Self::NotFound { .. } | Self::NoSuchPath | Self::OnlySubresources(_) => {
                 (StatusCode::NOT_FOUND, "NotFound")
             }
+            Self::NotAcceptable => (StatusCode::NOT_ACCEPTABLE, "NotAcceptable"),
             Self::Method => (StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed"),
             Self::NoLeader | Self::Busy | Self::TooMany { .. } => {
                 (StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable")

@@ -2,7 +2,7 @@
 
 use axum::extract::{Path, RawQuery, State};
 use axum::http::HeaderMap;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use axum::routing::{MethodRouter, get};
 use axum::{Json, Router};
 use sluice_engine::{LocalQueueKey, NodeName, QueueName};
@@ -17,6 +17,7 @@ use super::pending::page::Page;
 use super::pending::place::Place;
 use super::pending::summary::PendingWorkloadsSummary;
 use super::problem::Problem;
+use super::table::Form;
 use super::views::Desk;
 use crate::process::lease::Leader;
 
@@ -70,73 +71,85 @@ pub fn router(desk: Desk, explainer: Explainer, leader: watch::Receiver<Leader>)
 
 /// Answers with a document.
 fn document<S: Clone + Send + Sync + 'static>(document: Document) -> MethodRouter<S> {
-    get(async move |headers: HeaderMap, RawQuery(query): RawQuery| {
-        document.answer(&headers, query.as_deref())
-    })
+    get(
+        async move |_: Form, headers: HeaderMap, RawQuery(query): RawQuery| {
+            document.answer(&headers, query.as_deref())
+        },
+    )
 }
 
 async fn cluster_queue(
     State(reception): State<Reception>,
     caller: Caller,
+    form: Form,
     Path(name): Path<String>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
     let place = Place::ClusterQueue(QueueName::from(name));
-    reception.pending(&caller, place, query.as_deref()).await
+    let query = query.as_deref();
+    reception.pending(&caller, &form, place, query).await
 }
 
 async fn local_queue(
     State(reception): State<Reception>,
     caller: Caller,
+    form: Form,
     Path((namespace, name)): Path<(String, String)>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
     let place = Place::LocalQueue(LocalQueueKey::new(namespace, name));
-    reception.pending(&caller, place, query.as_deref()).await
+    let query = query.as_deref();
+    reception.pending(&caller, &form, place, query).await
 }
 
 async fn workload(
     State(reception): State<Reception>,
     caller: Caller,
+    form: Form,
     Path((namespace, name)): Path<(String, String)>,
 ) -> Result<Response, Problem> {
     let (namespace, name) = (namespace.into(), name.into());
     let named = Named::Workload { namespace, name };
-    reception.explain(&caller, named).await
+    reception.explain(&caller, &form, named).await
 }
 
 async fn pod(
     State(reception): State<Reception>,
     caller: Caller,
+    form: Form,
     Path((namespace, name)): Path<(String, String)>,
 ) -> Result<Response, Problem> {
     let (namespace, name) = (namespace.into(), name.into());
     let named = Named::Pod { namespace, name };
-    reception.explain(&caller, named).await
+    reception.explain(&caller, &form, named).await
 }
 
 async fn cohort_tree(
     State(reception): State<Reception>,
     caller: Caller,
+    form: Form,
     Path(name): Path<String>,
 ) -> Result<Response, Problem> {
-    reception.tree(&caller, NodeName::Cohort(name.into())).await
+    let of = NodeName::Cohort(name.into());
+    reception.tree(&caller, &form, of).await
 }
 
 async fn tree(
     State(reception): State<Reception>,
     caller: Caller,
+    form: Form,
     Path(name): Path<String>,
 ) -> Result<Response, Problem> {
-    reception.tree(&caller, NodeName::Queue(name.into())).await
+    let of = NodeName::Queue(name.into());
+    reception.tree(&caller, &form, of).await
 }
 
 impl Reception {
-    async fn tree(&self, caller: &Caller, of: NodeName) -> Result<Response, Problem> {
+    async fn tree(&self, caller: &Caller, form: &Form, of: NodeName) -> Result<Response, Problem> {
         self.leads()?;
         let _question = self.callers.ask(caller)?;
         let tree = self.explainer.tree(caller, of).await?;
-        Ok(Json(tree).into_response())
+        Ok(form.answer(&tree))
     }
 
     fn leads(&self) -> Result<(), Problem> {
@@ -146,16 +159,22 @@ impl Reception {
         }
     }
 
-    async fn explain(&self, caller: &Caller, named: Named) -> Result<Response, Problem> {
+    async fn explain(
+        &self,
+        caller: &Caller,
+        form: &Form,
+        named: Named,
+    ) -> Result<Response, Problem> {
         self.leads()?;
         let _question = self.callers.ask(caller)?;
         let explained = self.explainer.explain(caller, named).await?;
-        Ok(Json(explained).into_response())
+        Ok(form.answer(&explained))
     }
 
     async fn pending(
         &self,
         caller: &Caller,
+        form: &Form,
         place: Place,
         query: Option<&str>,
     ) -> Result<Response, Problem> {
@@ -164,7 +183,7 @@ impl Reception {
         let _question = self.callers.ask(caller)?;
         let view = self.desk.view(place.clone()).await?;
         let summary = PendingWorkloadsSummary::new(&view, &place, page)?;
-        Ok(Json(summary).into_response())
+        Ok(form.answer(&summary))
     }
 }
 

@@ -7,6 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::json;
 use sluice_crds::Quantity;
 use sluice_engine::{CohortName, NodeAmounts, NodeName, ResourceName, TreeNode, Weight};
 
@@ -14,6 +15,7 @@ use super::taken::TakenTree;
 use crate::plan::shares;
 use crate::visibility::discovery::{GROUP, VERSION};
 use crate::visibility::pending::summary::{in_seconds, quantity};
+use crate::visibility::table::{Column, Row, Tabular, number, text, wide};
 
 /// A tree of cohorts: what each node has, uses, borrows and lends.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -128,6 +130,39 @@ impl QuotaTree {
     }
 }
 
+impl Tabular for QuotaTree {
+    const COLUMNS: &'static [Column] = &[
+        text("Name", "The cohort or ClusterQueue, below what it is in."),
+        text("Kind", "Cohort or ClusterQueue."),
+        number("Waiting", "How many wait in it."),
+        number("Reserving", "How many hold quota."),
+        text("Flavor", "The flavor."),
+        text("Resource", "The resource."),
+        text("Used", "What it uses."),
+        text("Quota", "What it may use without borrowing."),
+        text("Borrowed", "What it uses above that."),
+        text("Lent", "What others use of what it lends."),
+        wide("Message", "Why it is not active."),
+    ];
+
+    fn rows(&self, _: Timestamp) -> Vec<Row> {
+        let rows = self.nodes.iter().flat_map(|node| {
+            let resources = node.flavors.iter().flat_map(|flavor| {
+                let resources = flavor.resources.iter();
+                resources.map(|resource| (flavor.name.as_str(), Some(resource)))
+            });
+            let mut resources: Vec<_> = resources.collect();
+            if resources.is_empty() {
+                resources.push(("", None));
+            }
+            resources
+                .into_iter()
+                .map(|(flavor, of)| node.row(flavor, of))
+        });
+        rows.collect()
+    }
+}
+
 /// Parents before their children, and these by name. The nodes of a cycle have no root: they come as they are.
 fn in_order(nodes: Vec<(TreeNode, u64)>) -> Vec<Node> {
     let nodes: BTreeMap<NodeName, (TreeNode, u64)> = (nodes.into_iter())
@@ -215,6 +250,32 @@ impl Node {
                 weighted_share: share.weighted_share,
             }),
             flavors: flavors.collect(),
+        }
+    }
+}
+
+impl Node {
+    /// What it has of a resource.
+    fn row(&self, flavor: &str, of: Option<&Resource>) -> Row {
+        let amount = |amount: fn(&Resource) -> &Quantity| {
+            let text = of.map(|of| amount(of).0.as_str());
+            json!(text.unwrap_or_default())
+        };
+        Row {
+            cells: vec![
+                json!(format!("{}{}", "  ".repeat(self.depth), self.name)),
+                json!(self.kind),
+                json!(self.pending_workloads),
+                json!(self.reserving_workloads),
+                json!(flavor),
+                json!(of.map(|of| of.name.as_str()).unwrap_or_default()),
+                amount(|of| &of.used),
+                amount(|of| &of.quota),
+                amount(|of| &of.borrowed),
+                amount(|of| &of.lent),
+                json!(self.message.as_deref().unwrap_or_default()),
+            ],
+            metadata: json!({"name": self.name}),
         }
     }
 }

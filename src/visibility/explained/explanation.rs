@@ -7,6 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::json;
 use sluice_crds::Quantity;
 use sluice_engine::{Amount, LimitingNode, MissReason, Need, Trial, Trials};
 
@@ -17,6 +18,7 @@ use crate::visibility::pending::summary::{
     Job, WorkloadMetadata, in_seconds, quantities, quantity,
 };
 use crate::visibility::pending::view::{Ahead, Placed, View};
+use crate::visibility::table::{Column, Row, Tabular, ago, text, wide};
 
 /// How a workload stands, and why.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -227,6 +229,40 @@ impl WorkloadExplanation {
             has_to_end: held.has_to_end,
             pod_set_assignments: assignments.unwrap_or_default(),
         }
+    }
+}
+
+impl Tabular for WorkloadExplanation {
+    const COLUMNS: &'static [Column] = &[
+        text(
+            "Name",
+            "The Workload, or the pod that is admitted by itself.",
+        ),
+        text("Job", "What it stands for."),
+        text("State", "How far it has come."),
+        text("Reason", "Why."),
+        text("Cluster Queue", "The ClusterQueue in which it is."),
+        text("Before", "How many of the ClusterQueue are before it."),
+        text("Since", "For how long it has waited, or held quota."),
+        wide("Message", "The reason in words."),
+    ];
+
+    fn rows(&self, now: Timestamp) -> Vec<Row> {
+        let since = self.waiting_since.as_ref().or(self.admitted_since.as_ref());
+        let before = self.position_in_cluster_queue;
+        vec![Row {
+            cells: vec![
+                json!(self.metadata.name),
+                Job::cell(self.job.as_ref()),
+                json!(self.state),
+                json!(self.reason.as_deref().unwrap_or_default()),
+                json!(self.cluster_queue_name.as_deref().unwrap_or_default()),
+                json!(before.map(|before| before.to_string()).unwrap_or_default()),
+                since.map_or(json!(""), |since| ago(Some(since), now)),
+                json!(self.message.as_deref().unwrap_or_default()),
+            ],
+            metadata: json!(self.metadata),
+        }]
     }
 }
 

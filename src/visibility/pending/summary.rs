@@ -7,6 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::{Value, json};
 use sluice_crds::Quantity;
 use sluice_engine::{Amount, ResourceName};
 
@@ -16,6 +17,7 @@ use super::view::{Placed, View};
 use super::waiting;
 use crate::visibility::discovery::{GROUP, VERSION};
 use crate::visibility::problem::Problem;
+use crate::visibility::table::{Column, Row, Tabular, ago, number, text, wide};
 
 /// A part of those who wait in a queue, in the order of the queue: priority, then creation.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -127,6 +129,53 @@ impl PendingWorkloadsSummary {
             taken: in_seconds(view.taken),
             items: placed.into_iter().map(PendingWorkload::from).collect(),
         })
+    }
+}
+
+impl Tabular for PendingWorkloadsSummary {
+    const COLUMNS: &'static [Column] = &[
+        text(
+            "Name",
+            "The Workload, or the pod that is admitted by itself.",
+        ),
+        text("Job", "What waits."),
+        text(
+            "Local Queue",
+            "The namespace and the name of its LocalQueue.",
+        ),
+        number("Priority", "Who has a higher one comes first."),
+        number("Before", "How many of the ClusterQueue are before it."),
+        text("Waiting", "For how long it has held no quota."),
+        text("Reason", "Why it waits."),
+        wide("Message", "The reason in words."),
+    ];
+
+    fn rows(&self, now: Timestamp) -> Vec<Row> {
+        let rows = self.items.iter().map(|item| Row {
+            cells: vec![
+                json!(item.metadata.name),
+                Job::cell(item.job.as_ref()),
+                json!(format!(
+                    "{}/{}",
+                    item.metadata.namespace, item.local_queue_name
+                )),
+                json!(item.priority),
+                json!(item.position_in_cluster_queue),
+                ago(item.waiting_since.as_ref(), now),
+                json!(item.reason.as_deref().unwrap_or_default()),
+                json!(item.message.as_deref().unwrap_or_default()),
+            ],
+            metadata: json!(item.metadata),
+        });
+        rows.collect()
+    }
+}
+
+impl Job {
+    /// As users name it.
+    pub fn cell(job: Option<&Self>) -> Value {
+        let text = job.map(|job| format!("{}/{}", job.kind, job.name));
+        json!(text.unwrap_or_default())
     }
 }
 
