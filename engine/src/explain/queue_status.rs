@@ -91,11 +91,14 @@ impl Engine {
         tree.inactive.is_none().then_some(largest)
     }
 
-    /// The number of pending workloads of a ClusterQueue for which nothing can be done until something is freed or
-    /// changed, as far as is known, and of those beyond the limit of the queue. Takes a moment for each class.
-    pub fn inadmissible(&self, name: &QueueName) -> usize {
-        let state = self.cluster_queues.get(name);
-        state.map_or(0, |state| state.pending.inadmissible_workloads())
+    /// The number of pending workloads of a ClusterQueue that may be admitted as soon as it is their turn, as far as is
+    /// known. For all others nothing can be done until something is freed or changed: they are inadmissible, beyond the
+    /// limit of the queue, back off, have requests that are not valid, or wait in a LocalQueue or ClusterQueue that admits
+    /// nothing. Takes a moment for each class.
+    pub fn admissible(&self, name: &QueueName) -> usize {
+        let admits = self.config.existing_queue(name).is_some() && self.queue_active(name).is_ok();
+        let state = self.cluster_queues.get(name).filter(|_| admits);
+        state.map_or(0, |state| state.pending.admissible_workloads())
     }
 
     /// The status of a LocalQueue; none if it does not exist.

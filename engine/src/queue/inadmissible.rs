@@ -26,14 +26,12 @@ impl PendingQueue {
         })
     }
 
-    /// The number of workloads in inadmissible classes, and beyond the limit.
-    pub(crate) fn inadmissible_workloads(&self) -> usize {
+    /// The number of workloads in classes that are not inadmissible. Those beyond the limit are in no class.
+    pub(crate) fn admissible_workloads(&self) -> usize {
         let classes = self.classes.iter();
-        let inadmissible = classes.filter(|(id, _)| self.is_inadmissible(id));
-        let members = inadmissible.map(|(_, class)| class.members.len());
-        members
-            .sum::<usize>()
-            .saturating_add(self.beyond_limit.len())
+        let admissible = classes
+            .filter(|(id, class)| class.ever_fits != Some(false) && !self.is_inadmissible(id));
+        admissible.map(|(_, class)| class.members.len()).sum()
     }
 
     /// Marks a class: nothing can be done for its head.

@@ -73,9 +73,19 @@ fn each_reason_to_be_pending_has_the_word_of_kueue() {
         ("queue q\njob j q", "PendingEvaluation"),
     ];
     for (script, word) in cases {
-        let explanation = played(script).explain(&"j".into()).unwrap();
+        let engine = played(script);
+        let explanation = engine.explain(&"j".into()).unwrap();
         let reason = explanation.pending_reason();
         assert_eq!(reason.map_or("", PendingReason::as_str), word, "{script}");
+        // Who waits for its queue to change, or backs off, can't be admitted whatever quota is free.
+        let admissible = engine.admissible(&"q".into());
+        match word {
+            "Misconfigured" | "Suspended" | "BackingOff" | "QueueFull" => {
+                assert_eq!(admissible, 0, "{script}");
+            }
+            "PendingEvaluation" => assert!(1 <= admissible, "{script}"),
+            _ => {}
+        }
         if explanation.never_fits() {
             assert!(
                 reason.is_some_and(PendingReason::is_inadmissible),

@@ -21,8 +21,8 @@ const TOLD_APART_EVERY: u64 = 10;
 /// What is counted every ten seconds.
 #[derive(Debug, Default)]
 pub struct Levels {
-    /// How many pending workloads of a ClusterQueue are inadmissible.
-    inadmissible: BTreeMap<String, usize>,
+    /// How many pending workloads of a ClusterQueue may be admitted as soon as it is their turn.
+    admissible: BTreeMap<String, usize>,
     /// How many jobs and groups are pending, by ClusterQueue and reason.
     by_reason: BTreeMap<(String, String), usize>,
     /// Whether LocalQueues have metrics.
@@ -79,11 +79,11 @@ impl Controller {
     /// Counts pending workloads by whether they are admissible, and by what they are told.
     fn tell_pending_apart(&mut self) {
         let names = self.cluster.queues.keys();
-        let inadmissible = names.map(|name| {
-            let count = self.engine.inadmissible(&QueueName::from(name.as_str()));
+        let admissible = names.map(|name| {
+            let count = self.engine.admissible(&QueueName::from(name.as_str()));
             (name.clone(), count)
         });
-        let inadmissible = inadmissible.collect();
+        let admissible = admissible.collect();
         let mut by_reason = BTreeMap::<_, usize>::new();
         for (key, record) in self.objects.workloads() {
             if record.status.admission.is_some() || record.is_finished() || record.owner.is_none() {
@@ -97,7 +97,7 @@ impl Controller {
             let count = by_reason.entry((queue.to_owned(), reason.to_owned()));
             *count.or_default() += 1;
         }
-        self.levels.inadmissible = inadmissible;
+        self.levels.admissible = admissible;
         self.levels.by_reason = by_reason;
     }
 
@@ -108,9 +108,9 @@ impl Controller {
         status: &QueueStatus,
         quota: &QueueQuota,
     ) {
-        let known = self.levels.inadmissible.get(name).copied();
-        let inadmissible = known.unwrap_or_default().min(status.pending);
-        let active = status.pending.saturating_sub(inadmissible);
+        let known = self.levels.admissible.get(name).copied();
+        let active = known.unwrap_or_default().min(status.pending);
+        let inadmissible = status.pending.saturating_sub(active);
         gathered.count(&definitions::PENDING_WORKLOADS, &[name, "active"], active);
         gathered.count(
             &definitions::PENDING_WORKLOADS,

@@ -153,7 +153,7 @@ table! {
     STALLED_WORKLOADS = gauge("sluice_stalled_workloads", QUEUE, "The number of evicted workloads whose pods have not stopped in time");
 
     // ClusterQueues.
-    PENDING_WORKLOADS = gauge("sluice_pending_workloads", &["cluster_queue", "status"], "The number of pending workloads: active ones may be admitted as soon as it is their turn, inadmissible ones only when something is freed or changed. Told apart every 10 s").like("kueue_pending_workloads");
+    PENDING_WORKLOADS = gauge("sluice_pending_workloads", &["cluster_queue", "status"], "The number of pending workloads: active ones may be admitted as soon as it is their turn, inadmissible ones only when something is freed or changed: also those of a LocalQueue or ClusterQueue that admits nothing, and those that back off. Told apart every 10 s").like("kueue_pending_workloads");
     PENDING_BY_REASON = gauge("sluice_pending_workloads_by_reason", QUEUE_REASON, "The number of pending jobs and pod groups by the reason in their condition QuotaReserved; empty until they have one. Counted every 10 s");
     PENDING_REQUESTS = gauge("sluice_pending_requests", &["cluster_queue", "resource"], "What all pending workloads request together");
     RESERVING_WORKLOADS = gauge("sluice_reserving_active_workloads", QUEUE, "The number of workloads that hold quota").like("kueue_reserving_active_workloads");

@@ -10,7 +10,12 @@ use crate::support::{DEADLINE, Scene, bed};
 
 /// Waits until a metric has this value for the queue of the test, in the series with these other labels.
 async fn see_metric(scene: &Scene<'_>, name: &str, labels: &[&str], value: f64) -> Result<()> {
-    let of_queue = format!("cluster_queue=\"{}\"", scene.ns);
+    see_metric_of(&scene.ns, name, labels, value).await
+}
+
+/// The same for another ClusterQueue.
+async fn see_metric_of(queue: &str, name: &str, labels: &[&str], value: f64) -> Result<()> {
+    let of_queue = format!("cluster_queue=\"{queue}\"");
     let labels: Vec<&str> = labels.iter().copied().chain([of_queue.as_str()]).collect();
     let sluice = Sluice::shared(bed::BINARY);
     let what = format!("{name}{labels:?} to be {value}");
@@ -128,6 +133,63 @@ async fn a_queue_and_its_jobs_are_measured_until_the_queue_is_gone() -> Result<(
             Ok(())
         })
         .await
+    })
+    .await
+}
+
+/// Whoever may make a LocalQueue can't raise the alert that nothing is admitted though something could be.
+#[tokio::test]
+async fn what_can_not_be_admitted_whatever_is_free_counts_as_inadmissible() -> Result<()> {
+    bed::shared("metrics-inadmissible", async |scene| {
+        scene.queue(&[quota("cpu", "1")]).await?;
+        let held = objects::local_queue("held", &scene.ns);
+        let held = with(held, "/spec/stopPolicy", json!("Hold"));
+        scene.create(&held).await?;
+        let queue = |name: &str, flavor: &str| {
+            objects::cluster_queue(&scene.name(name), flavor, &[quota("cpu", "1")])
+        };
+        let nobody = json!({"matchLabels": {"team": "nobody"}});
+        let stopped = with(
+            queue("stopped", &scene.ns),
+            "/spec/stopPolicy",
+            json!("Hold"),
+        );
+        let closed = with(
+            queue("closed", &scene.ns),
+            "/spec/namespaceSelector",
+            nobody,
+        );
+        let bare = queue("bare", &scene.name("no-flavor"));
+        scene.create_all(&[stopped, closed, bare]).await?;
+        for name in ["stopped", "closed", "bare"] {
+            let local_queue = objects::local_queue(name, &scene.name(name));
+            scene.create(&local_queue).await?;
+        }
+        for name in ["held", "stopped", "closed", "bare"] {
+            scene.create(&Job::new(name).queue(name).json()).await?;
+        }
+        let of = async |queue: &str, status: &str, value: f64| {
+            let status = format!("status=\"{status}\"");
+            see_metric_of(queue, "sluice_pending_workloads", &[&status], value).await
+        };
+        for name in ["held", "stopped", "closed", "bare"] {
+            let queue = match name {
+                "held" => scene.ns.clone(),
+                _ => scene.name(name),
+            };
+            of(&queue, "inadmissible", 1.0).await?;
+            of(&queue, "active", 0.0).await?;
+        }
+        // It counts as before once its LocalQueue admits again, as the others wait for their queues.
+        let open = json!({"spec": {"stopPolicy": "None"}});
+        scene.merge("LocalQueue", "held", open).await?;
+        scene.see_complete("held").await?;
+        of(&scene.ns, "inadmissible", 0.0).await?;
+        for name in ["stopped", "closed", "bare"] {
+            of(&scene.name(name), "inadmissible", 1.0).await?;
+            of(&scene.name(name), "active", 0.0).await?;
+        }
+        Ok(())
     })
     .await
 }
