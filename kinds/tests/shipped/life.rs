@@ -74,17 +74,21 @@ fn jobs(driver: [u32; 3], workers: [u32; 3]) -> Value {
 }
 
 #[rstest]
-#[case::new(RUNS, Value::Null, "active", "2")]
-#[case::new_and_suspended(SUSPENDED, Value::Null, "suspended, active", "2")]
-#[case::drained(SUSPENDED, are(&[("Suspended", "")]), "suspended", "2")]
-#[case::pods_left(SUSPENDED, and(are(&[("Suspended", "")]), "active", json!(1)), "suspended, active", "2")]
-#[case::terminating(SUSPENDED, and(are(&[("Suspended", "")]), "terminating", json!(1)), "suspended, active", "2")]
-#[case::its_end_can_not_be_written(SUSPENDED, are(&[("SuccessCriteriaMet", "")]), "suspended", "0")]
-#[case::nor_its_failure(SUSPENDED, are(&[("FailureTarget", "")]), "suspended", "0")]
-#[case::ends_with_pods(SUSPENDED, and(are(&[("SuccessCriteriaMet", "")]), "active", json!(1)), "suspended, active", "0")]
-#[case::ends_with_ready_pods(SUSPENDED, and(are(&[("SuccessCriteriaMet", "")]), "ready", json!(1)), "suspended, active", "0")]
-#[case::fails_with_terminating_pods(SUSPENDED, and(are(&[("FailureTarget", "")]), "terminating", json!(1)), "suspended, active", "0")]
-#[case::ended(RUNS, are(&[("SuccessCriteriaMet", ""), ("Complete", "done")]), "succeeded: done", "0")]
+#[case::new(RUNS, Value::Null, "active, not ready", "2")]
+#[case::new_and_suspended(SUSPENDED, Value::Null, "suspended, active, not ready", "2")]
+#[case::starting(RUNS, json!({"active": 2, "ready": 1}), "active, not ready", "2")]
+#[case::running(RUNS, json!({"active": 2, "ready": 2}), "active, ready", "2")]
+#[case::between_two_pods(RUNS, json!({"active": 2, "ready": 1, "succeeded": 1}), "active, ready", "2")]
+#[case::the_last_pod(RUNS, json!({"active": 1, "ready": 1, "succeeded": 4}), "active, ready", "2")]
+#[case::drained(SUSPENDED, are(&[("Suspended", "")]), "suspended, not ready", "2")]
+#[case::pods_left(SUSPENDED, and(are(&[("Suspended", "")]), "active", json!(1)), "suspended, active, not ready", "2")]
+#[case::terminating(SUSPENDED, and(are(&[("Suspended", "")]), "terminating", json!(1)), "suspended, active, not ready", "2")]
+#[case::its_end_can_not_be_written(SUSPENDED, are(&[("SuccessCriteriaMet", "")]), "suspended, not ready", "0")]
+#[case::nor_its_failure(SUSPENDED, are(&[("FailureTarget", "")]), "suspended, not ready", "0")]
+#[case::ends_with_pods(SUSPENDED, and(are(&[("SuccessCriteriaMet", "")]), "active", json!(1)), "suspended, active, not ready", "0")]
+#[case::ends_with_ready_pods(SUSPENDED, and(are(&[("SuccessCriteriaMet", "")]), "ready", json!(1)), "suspended, active, not ready", "0")]
+#[case::fails_with_terminating_pods(SUSPENDED, and(are(&[("FailureTarget", "")]), "terminating", json!(1)), "suspended, active, not ready", "0")]
+#[case::ended(RUNS, are(&[("SuccessCriteriaMet", ""), ("Complete", "done")]), "not ready, succeeded: done", "0")]
 fn job(#[case] suspended: bool, #[case] status: Value, #[case] expected: &str, #[case] pods: &str) {
     let object = object("job", suspended, status);
     assert_eq!(seen("job", &object), expected);
@@ -96,11 +100,15 @@ fn job(#[case] suspended: bool, #[case] status: Value, #[case] expected: &str, #
 
 /// Who manages a Job in place of the Job controller may do nothing at all.
 #[rstest]
-#[case::new("acme.io/other", Value::Null, "suspended")]
-#[case::new_and_counted("acme.io/other", json!({"active": 1}), "suspended, active")]
-#[case::terminating("acme.io/other", json!({"terminating": 1}), "suspended, active")]
-#[case::emptied("acme.io/other", json!({"active": 0, "terminating": 0}), "suspended")]
-#[case::of_the_job_controller("kubernetes.io/job-controller", Value::Null, "suspended, active")]
+#[case::new("acme.io/other", Value::Null, "suspended, not ready")]
+#[case::new_and_counted("acme.io/other", json!({"active": 1}), "suspended, active, not ready")]
+#[case::terminating("acme.io/other", json!({"terminating": 1}), "suspended, active, not ready")]
+#[case::emptied("acme.io/other", json!({"active": 0, "terminating": 0}), "suspended, not ready")]
+#[case::of_the_job_controller(
+    "kubernetes.io/job-controller",
+    Value::Null,
+    "suspended, active, not ready"
+)]
 fn job_that_somebody_else_manages(
     #[case] manager: &str,
     #[case] status: Value,
@@ -363,8 +371,10 @@ fn sparkapplication(#[case] status: Value, #[case] expected: &str) {
 #[case::new("leaderworkerset", Value::Null, "not ready")]
 #[case::starting("leaderworkerset", are(&[("Progressing", "")]), "not ready")]
 #[case::running("leaderworkerset", are(&[("Available", "")]), "ready")]
-#[case::deployment("deployment", json!({"availableReplicas": 3}), "")]
-#[case::statefulset("statefulset", json!({"availableReplicas": 2}), "")]
+#[case::deployment("deployment", json!({"availableReplicas": 3}), "not ready")]
+#[case::ready_deployment("deployment", json!({"readyReplicas": 3}), "ready")]
+#[case::statefulset("statefulset", json!({"availableReplicas": 2}), "not ready")]
+#[case::ready_statefulset("statefulset", json!({"readyReplicas": 2}), "ready")]
 fn servers(#[case] name: &str, #[case] status: Value, #[case] expected: &str) {
     assert_eq!(seen(name, &object(name, RUNS, status)), expected);
 }

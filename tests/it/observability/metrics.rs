@@ -85,6 +85,9 @@ async fn a_queue_and_its_jobs_are_measured_until_the_queue_is_gone() -> Result<(
         see_metric(scene, "sluice_admission_wait_time_seconds_count", &[], 1.0).await?;
         see_metric(scene, "sluice_released_jobs_total", &[], 1.0).await?;
         see_metric(scene, "sluice_release_seconds_count", &[], 1.0).await?;
+        see_metric(scene, "sluice_ready_wait_time_seconds_count", &[], 1.0).await?;
+        let until_ready = "sluice_admitted_until_ready_wait_time_seconds_count";
+        see_metric(scene, until_ready, &[], 1.0).await?;
         see_metric(scene, "sluice_reserving_active_workloads", &[], 1.0).await?;
         see_metric(
             scene,

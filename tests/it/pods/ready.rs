@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::support::bed;
 use crate::support::history::{Revision, check_conditions};
-use crate::support::objects::{Job, condition, is, is_admitted, quota, with};
+use crate::support::objects::{condition, is, is_admitted, quota, with};
 use crate::support::widgets::Widgets;
 
 /// Ready when its status says so.
@@ -174,17 +174,21 @@ async fn a_job_that_can_not_tell_runs_all_the_same() -> Result<()> {
 #[tokio::test]
 async fn a_kind_that_does_not_say_is_not_asked() -> Result<()> {
     bed::shared("ready-none", async |scene| {
-        scene.queue(&[quota("cpu", "1")]).await?;
+        let widgets = Widgets::new(scene);
+        scene.queue(&[quota("cpu", "2")]).await?;
+        widgets.serve().await?;
+        widgets.manage(&widgets.job_kind()).await?;
         let workloads = scene.record("Workload").await?;
-        let job = Job::new("plain").queue("q").runs("4");
-        scene.create(&job.json()).await?;
-        scene.see_complete("plain").await?;
-        scene
+        scene.apply(&widgets.widget("plain")).await?;
+        widgets.see_released("plain").await?;
+        widgets.set_status("plain", json!({"ready": true})).await?;
+        widgets.set_status("plain", json!({"done": true})).await?;
+        widgets
             .see_workload("plain", "finished", |w| is(w, "Finished"))
             .await?;
         let history = scene.history("Workload", &workloads).await?;
         assert_eq!(all_told(&history), []);
-        Ok(())
+        scene.delete("JobKind", &scene.ns).await
     })
     .await
 }
