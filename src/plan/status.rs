@@ -51,10 +51,34 @@ pub fn cluster_queue(
             reserved: quantity(resource, usage.reserved()),
             borrowed: Some(quantity(resource, usage.borrowed)),
         }),
-        pending_requests: resource_list(&status.pending_requests),
+        pending_requests: resource_list(&requested(&status.pending_requests, quota)),
         usage: usage_text(&sum_by_resource(&status.usage, |usage| usage.total), quota),
         fair_sharing: shares::share(status.share),
     }
+}
+
+/// How many resources are told of that the queue has no quota for: whoever makes a job may name as many as he likes, and
+/// must not fill the status of a queue that all share, or its metrics.
+const WITHOUT_QUOTA_MAX: usize = 32;
+
+/// What pending workloads request: of each resource that the ClusterQueue has quota for, of the pods themselves, and of a few
+/// others.
+pub fn requested(
+    pending: &BTreeMap<ResourceName, Amount>,
+    quota: Option<&QueueQuota>,
+) -> BTreeMap<ResourceName, Amount> {
+    let flavors = quota.iter().flat_map(|quota| quota.quota.values());
+    let known: BTreeSet<&ResourceName> = flavors.flat_map(BTreeMap::keys).collect();
+    let is_known = |resource: &ResourceName| {
+        resource.as_str() == ResourceName::PODS || known.contains(resource)
+    };
+    let (known, others): (Vec<_>, Vec<_>) =
+        pending.iter().partition(|(resource, _)| is_known(resource));
+    let told = known
+        .into_iter()
+        .chain(others.into_iter().take(WITHOUT_QUOTA_MAX));
+    told.map(|(resource, amount)| (resource.clone(), *amount))
+        .collect()
 }
 
 /// What gates hold of a LocalQueue.
@@ -113,7 +137,7 @@ pub fn local_queue(
             reserved: quantity(resource, usage.reserved()),
             borrowed: None,
         }),
-        pending_requests: resource_list(&status.pending_requests),
+        pending_requests: resource_list(&requested(&status.pending_requests, quota)),
         usage: usage_text(&sum_by_resource(&status.usage, |usage| usage.total), quota),
         fair_sharing: shares::used_over_time(
             known.fair_sharing.as_ref(),
@@ -271,6 +295,29 @@ mod tests {
     use sluice_crds::quantity::NANOS;
 
     use super::*;
+
+    #[test]
+    fn resources_that_anybody_may_name_crowd_out_no_others() {
+        let one = Amount::new(1);
+        let strange = (0..1000).map(|n| (format!("a.io/{n:04}").as_str().into(), one));
+        let usual = ["cpu", "example.com/gpu", ResourceName::PODS].map(|name| (name.into(), one));
+        let pending: BTreeMap<ResourceName, Amount> = strange.chain(usual).collect();
+        let of_flavor = |name: &str| (name.into(), sluice_engine::Quota::default());
+        let quota = QueueQuota {
+            cohort: None,
+            quota: [(
+                "spot".into(),
+                ["cpu", "example.com/gpu"].map(of_flavor).into(),
+            )]
+            .into(),
+        };
+        let told = requested(&pending, Some(&quota));
+        assert_eq!(told.len(), 3 + WITHOUT_QUOTA_MAX);
+        for name in ["cpu", "example.com/gpu", ResourceName::PODS, "a.io/0000"] {
+            assert_eq!(told.get(name), Some(&one), "{name}");
+        }
+        assert!(!told.contains_key("a.io/0999"));
+    }
 
     #[test]
     fn usage_is_told_by_resource() {

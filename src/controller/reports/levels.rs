@@ -12,6 +12,7 @@ use super::gate_levels;
 use crate::cache::cluster::Kept;
 use crate::cache::conditions::{self, Type};
 use crate::controller::Controller;
+use crate::plan::status::requested;
 use crate::process::metrics::Gathered;
 use crate::process::metrics::definitions::{self, Definition};
 
@@ -123,9 +124,9 @@ impl Controller {
             &[name],
             status.admitted,
         );
-        for (resource, amount) in &status.pending_requests {
+        for (resource, amount) in requested(&status.pending_requests, Some(quota)) {
             let labels = [name, resource.as_str()];
-            gathered.set(&definitions::PENDING_REQUESTS, &labels, units(*amount));
+            gathered.set(&definitions::PENDING_REQUESTS, &labels, units(amount));
         }
         let broken = self.cluster.queues.get(name);
         let is_broken = broken.is_some_and(Kept::is_broken);
