@@ -1,11 +1,12 @@
 //! The kubectl plugin: `kubectl sluice ...`. This file knows the command line and the exit code; each
-//! command has a module of its own. Only `audit`, `gates`, `live`, `web` and `uninstall` ask a
-//! cluster.
+//! command has a module of its own. Only `audit`, `completion`, `gates`, `live`, `web` and `uninstall`
+//! ask a cluster.
 // In a binary `pub` says what a module offers to the others.
 #![allow(unreachable_pub)]
 
 mod audit;
 mod cluster;
+mod completion;
 mod gates;
 mod input;
 mod jobkind;
@@ -24,11 +25,11 @@ use std::fmt;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
-use clap::{Args, CommandFactory as _, Parser, Subcommand};
-use clap_complete::{Shell, generate};
+use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::audit::Audit;
 use crate::cluster::Told;
+use crate::completion::Completion;
 use crate::gates::Gates;
 use crate::live::{Besides, Live};
 use crate::simulate::Failure;
@@ -62,15 +63,6 @@ enum Command {
     Completion(Completion),
 }
 
-/// Print a script that completes the commands of the plugin.
-///
-/// It completes kubectl-sluice; for bash: source <(kubectl sluice completion bash)
-#[derive(Debug, Args)]
-struct Completion {
-    /// bash, zsh or fish.
-    shell: Shell,
-}
-
 #[derive(Debug, Subcommand)]
 enum JobKindCommand {
     Check(jobkind::Check),
@@ -82,6 +74,9 @@ const MISFIT: u8 = 1;
 const FAILED: u8 = 2;
 
 fn main() -> ExitCode {
+    if let Some(typed) = asked_to_complete() {
+        return told(&completion::complete(Cli::command(), &typed));
+    }
     match Cli::parse().command {
         Command::JobKind(JobKindCommand::Check(command)) => check(&command),
         Command::Simulate(command) => simulate(&command),
@@ -89,7 +84,7 @@ fn main() -> ExitCode {
         Command::Audit(command) => audit(&command),
         Command::Live(command) => live(&command),
         Command::Web(command) => web(&command),
-        Command::Completion(command) => completion(&command),
+        Command::Completion(command) => told(command.script()),
         Command::Uninstall(command) => uninstall(&command),
     }
 }
@@ -210,15 +205,19 @@ fn simulate(command: &simulate::Simulate) -> ExitCode {
     }
 }
 
-fn completion(command: &Completion) -> ExitCode {
-    let mut script = Vec::new();
-    generate(
-        command.shell,
-        &mut Cli::command(),
-        "kubectl-sluice",
-        &mut script,
-    );
-    match write(&String::from_utf8_lossy(&script)) {
+/// What is typed, if a shell asks how that goes on.
+fn asked_to_complete() -> Option<Vec<String>> {
+    let mut words = std::env::args_os().skip(1);
+    let asks = words.next().is_some_and(|word| word == completion::ASK);
+    asks.then(|| {
+        words
+            .map(|word| word.to_string_lossy().into_owned())
+            .collect()
+    })
+}
+
+fn told(text: &str) -> ExitCode {
+    match write(text) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => failed(FAILED, [unwritable(error)]),
     }

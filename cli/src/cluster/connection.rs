@@ -160,6 +160,26 @@ impl ClusterError {
 }
 
 impl Connection {
+    /// To this context of this kubeconfig, or to those that count where they are not named.
+    pub fn new(kubeconfig: Option<&str>, context: Option<&str>) -> Self {
+        Self {
+            kubeconfig: kubeconfig.map(PathBuf::from),
+            context: context.map(str::to_owned),
+        }
+    }
+
+    /// The contexts that its kubeconfig has; none if it can't be read.
+    pub fn contexts(&self) -> Vec<String> {
+        let read = match &self.kubeconfig {
+            Some(path) => Kubeconfig::read_from(path),
+            None => Kubeconfig::read(),
+        };
+        let contexts = read
+            .map(|kubeconfig| kubeconfig.contexts)
+            .unwrap_or_default();
+        contexts.into_iter().map(|context| context.name).collect()
+    }
+
     async fn config(&self) -> Result<Config, KubeconfigError> {
         let options = KubeConfigOptions {
             context: self.context.clone(),

@@ -1,5 +1,8 @@
 //! The JobKinds that Sluice ships: for commands that have no others.
 
+use sluice_crds::JobKind;
+use sluice_kinds::CompiledKind;
+
 /// The JobKinds that Sluice ships, by the names of their files.
 pub const SHIPPED: [(&str, &str); 16] = [
     (
@@ -61,3 +64,11 @@ pub const SHIPPED: [(&str, &str); 16] = [
         include_str!("../../../config/jobkinds/xgboostjob.yaml"),
     ),
 ];
+
+/// What reads the objects of these kinds.
+pub fn compiled() -> impl Iterator<Item = CompiledKind> {
+    SHIPPED.iter().filter_map(|(_, text)| {
+        let kind: JobKind = serde_saphyr::from_str(text).ok()?;
+        CompiledKind::compile(&kind).ok()
+    })
+}

@@ -11,7 +11,7 @@ use sluice_crds::{GROUP, JobKind, MANAGED_LABEL, VERSION};
 use sluice_kinds::CompiledKind;
 
 use crate::cluster::{ClusterError, Resource, Served, pages};
-use crate::rules::shipped::SHIPPED;
+use crate::rules::shipped::compiled;
 use crate::uninstall::held::{Queued, Why};
 use crate::uninstall::named::{Held, Named, Road, value};
 use crate::uninstall::outcome::{Report, UninstallError};
@@ -20,12 +20,10 @@ use crate::uninstall::{objects, pods};
 /// The kinds that Sluice ships, by group and kind. JobKinds may have been deleted before, with their CRD or without; what
 /// they held waits still.
 fn shipped() -> BTreeMap<(String, String), CompiledKind> {
-    let kinds = SHIPPED.iter().filter_map(|(_, text)| {
-        let kind: JobKind = serde_saphyr::from_str(text).ok()?;
-        let kind = CompiledKind::compile(&kind).ok()?;
-        Some(((kind.group.clone(), kind.kind.clone()), kind))
-    });
-    kinds.collect()
+    let kinds = compiled();
+    kinds
+        .map(|kind| ((kind.group.clone(), kind.kind.clone()), kind))
+        .collect()
 }
 
 /// Everything that Sluice holds.
@@ -121,6 +119,7 @@ impl fmt::Display for Why {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rules::shipped::SHIPPED;
 
     #[test]
     fn all_shipped_kinds_are_known_without_a_cluster() {

@@ -41,18 +41,6 @@ pub(crate) fn kubeconfig(name: &str, port: u16) -> PathBuf {
     path
 }
 
-#[test]
-fn shells_get_a_script_that_knows_the_commands() {
-    for shell in ["bash", "zsh", "fish"] {
-        let (code, script, stderr) =
-            run(Command::new(env!("CARGO_BIN_EXE_kubectl-sluice")).args(["completion", shell]));
-        assert_eq!((code, stderr.as_str()), (Some(0), ""), "{shell}");
-        for command in ["explain", "reactivate", "gates"] {
-            assert!(script.contains(command), "{shell}: {command}");
-        }
-    }
-}
-
 /// As in `kubectl sluice status 2>&1 | true`.
 #[test]
 fn nobody_need_read_what_is_wrong() {

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 mod audit;
+mod completion;
 mod gates;
 mod gates_cluster;
 mod jobkind;
