@@ -2,9 +2,9 @@
 
 use clap::Args;
 use k8s_openapi::api::core::v1::Pod;
-use kube::ResourceExt as _;
 use kube::api::{Api, DynamicObject, Patch, PatchParams};
 use kube::core::ApiResource;
+use kube::{Client, ResourceExt as _};
 use serde_json::{Value, json};
 use sluice_crds::{HELD_ANNOTATION, Workload};
 use sluice_kinds::HeldMark;
@@ -233,7 +233,7 @@ async fn activate(
 ) -> Result<Ended, LiveError> {
     let (kind, name) = object_name(object, "job/train")?;
     let (cluster, namespace) = connect(target).await?;
-    let (group, kind) = kind_of(&cluster, kind).await?;
+    let (group, kind) = kind_of(&cluster.client, kind).await?;
     let workloads: Vec<Workload> = list(&cluster.client, Some(&namespace), None, tell).await?;
     let called = Called {
         group: Some(&group),
@@ -274,11 +274,11 @@ fn why_no_workload(pod: &Pod) -> String {
 }
 
 /// The API group and the kind that a word means; no group and `PodGroup` for groups of pods, which are no objects.
-pub(super) async fn kind_of(cluster: &Cluster, word: &str) -> Result<(String, String), LiveError> {
+pub(super) async fn kind_of(client: &Client, word: &str) -> Result<(String, String), LiveError> {
     if word.eq_ignore_ascii_case(POD_GROUP) {
         return Ok((String::new(), POD_GROUP.to_owned()));
     }
-    let found = Served::ask(&cluster.client).await?.named(word)?.api;
+    let found = Served::ask(client).await?.named(word)?.api;
     Ok((found.group, found.kind))
 }
 

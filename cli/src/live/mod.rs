@@ -90,6 +90,10 @@ impl Live {
                 tell(Told::Error(error.to_string()))?;
                 Ok(Ended::NotDone)
             }
+            Err(LiveError::NotQueued(why)) => {
+                tell(Told::Error(why))?;
+                Ok(Ended::NotDone)
+            }
             ended => ended,
         }
     }

@@ -45,6 +45,9 @@ pub enum LiveError {
     /// A quota that names a resource twice.
     #[error("--quota {0:?}: {1:?} is named twice")]
     Twice(String, String),
+    /// Who is asked about is not queued. It says why, as far as that is known.
+    #[error("{0}")]
+    NotQueued(String),
     /// Two quotas of a flavor.
     #[error("--quota: flavor {0:?} is named twice: a flavor has one list of resources")]
     TwoQuotas(String),

@@ -53,6 +53,14 @@ impl Look {
             known: known.map_err(|error| LiveError::Unprintable(error.to_string()))?,
         })
     }
+
+    /// The same, where this field of this part ticks as ages do.
+    pub fn but_for(mut self, part: &str, field: &str) -> Self {
+        if let Some(Value::Object(fields)) = self.known.pointer_mut(part) {
+            fields.remove(field);
+        }
+        self
+    }
 }
 
 /// What is printed before a look: documents of YAML are told apart.
@@ -65,6 +73,23 @@ fn gap(is_later: bool, format: Option<Format>) -> &'static str {
 }
 
 impl View {
+    /// Whether it is looked at again and again.
+    pub fn is_watch(&self) -> bool {
+        self.watch
+    }
+
+    /// That it is about one object.
+    ///
+    /// # Errors
+    /// All namespaces are asked for.
+    pub fn in_one_namespace(&self) -> Result<(), LiveError> {
+        if self.namespaces.all_namespaces {
+            Err(LiveError::OneNamespace)
+        } else {
+            Ok(())
+        }
+    }
+
     /// Tells what `look` finds in the namespace, or in all, with its notes: once, or again whenever it is something else.
     ///
     /// # Errors
@@ -104,6 +129,8 @@ impl View {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -111,6 +138,12 @@ mod tests {
         let look = |name: &str, age: &str| Look::of(None, &[name], |_| age.to_owned()).unwrap();
         assert_eq!(look("a", "1s").known, look("a", "2s").known);
         assert_ne!(look("a", "1s").known, look("b", "1s").known);
+        let at = |taken: &str| {
+            let found = json!({"explanation": {"taken": taken, "state": "Pending"}});
+            let look = Look::of(None, &found, |_| String::new()).unwrap();
+            look.but_for("/explanation", "taken").known
+        };
+        assert_eq!(at("1"), at("2"));
         let gaps = [
             None,
             Some(Format::Wide),

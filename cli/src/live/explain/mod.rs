@@ -13,7 +13,7 @@ use std::time::Duration;
 use clap::Args;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::jiff::Timestamp;
-use kube::ResourceExt;
+use kube::{Client, ResourceExt};
 
 use self::events::last_told;
 pub use self::events::{events_about, told_at};
@@ -22,10 +22,9 @@ use self::text::text;
 use super::hold_evict::kind_of;
 use super::jobs::{Called, group_of};
 use super::list::{Objects, estimate_starts};
-use super::outcome::{EXIT_CODES, Ended, LiveError, object_name, shown};
-use crate::cluster::{
-    Cluster, Connection, Format, Namespaces, POD_GROUP, Served, Tell, Told, answer,
-};
+use super::outcome::{EXIT_CODES, Ended, LiveError, object_name};
+use super::view::{Look, View};
+use crate::cluster::{POD_GROUP, Served, Tell, answer};
 use crate::simulate::parse_span;
 
 /// Explain why a job waits, or how it stands.
@@ -35,16 +34,19 @@ pub struct Explain {
     /// The job: job/train; podgroup/NAME; or pod/NAME for a pod that is admitted by itself, or with its group.
     #[arg(value_name = "KIND/NAME")]
     object: String,
-    /// Output format: json or yaml.
-    #[arg(short, long, value_name = "FORMAT", hide_possible_values = true)]
-    output: Option<Format>,
     /// For the estimate of the start: how long a job runs like which none has finished in the cluster.
-    #[arg(long, value_name = "TIME", value_parser = parse_span)]
+    #[arg(long, value_name = "TIME", value_parser = parse_span, conflicts_with = "watch")]
     duration: Option<Duration>,
     #[command(flatten)]
-    namespaces: Namespaces,
-    #[command(flatten)]
-    connection: Connection,
+    view: View,
+}
+
+/// What the command line calls it.
+#[derive(Clone, Copy)]
+struct Named<'a> {
+    word: &'a str,
+    kind: &'a str,
+    name: &'a str,
 }
 
 impl Explain {
@@ -54,13 +56,23 @@ impl Explain {
     /// Wrong usage, or the cluster does not answer.
     pub async fn run(&self, tell: &mut Tell<'_>) -> Result<Ended, LiveError> {
         let (word, name) = object_name(&self.object, "job/train")?;
-        if self.namespaces.all_namespaces {
-            return Err(LiveError::OneNamespace);
-        }
-        let cluster = Cluster::connect(&self.connection).await?;
-        let namespace = cluster.namespace(&self.namespaces)?.unwrap_or_default();
-        let (api_group, kind) = kind_of(&cluster, word).await?;
-        let objects = Objects::list(&cluster.client, Some(&namespace), tell).await?;
+        self.view.in_one_namespace()?;
+        let look = async |client: &Client, namespace: Option<&str>, note: &mut Tell<'_>| {
+            let namespace = namespace.unwrap_or_default();
+            self.look(client, namespace, (word, name), note).await
+        };
+        self.view.show(tell, look).await
+    }
+
+    async fn look(
+        &self,
+        client: &Client,
+        namespace: &str,
+        (word, name): (&str, &str),
+        tell: &mut Tell<'_>,
+    ) -> Result<Look, LiveError> {
+        let (api_group, kind) = kind_of(client, word).await?;
+        let objects = Objects::list(client, Some(namespace), tell).await?;
         let group = group_of_member(&objects, &kind, name);
         let called = match &group {
             Some(group) => Called {
@@ -74,40 +86,36 @@ impl Explain {
                 name,
             },
         };
-        let found = explained(&cluster.client, &objects, called, tell).await?;
-        let Some(mut explained) = found else {
+        let Some(mut explained) = explained(client, &objects, called, tell).await? else {
+            let kind = &kind;
+            let named = Named { word, kind, name };
+            let pods = &objects.pods;
             return self
-                .without_job(
-                    &cluster,
-                    &namespace,
-                    (word, &kind, name),
-                    group,
-                    &objects.pods,
-                    tell,
-                )
+                .without_job(client, namespace, named, group, pods)
                 .await;
         };
-        let job = &mut explained.job;
-        let jobs = std::slice::from_mut(job);
-        estimate_starts(&cluster.client, jobs, self.duration, tell).await;
-        (explained.start, explained.no_estimate) = (job.start.take(), job.no_estimate.take());
-        let text = shown(self.output, &explained, |_| {
+        // It takes seconds, and is another one each time.
+        if !self.view.is_watch() {
+            let job = &mut explained.job;
+            let jobs = std::slice::from_mut(job);
+            estimate_starts(client, jobs, self.duration, tell).await;
+            (explained.start, explained.no_estimate) = (job.start.take(), job.no_estimate.take());
+        }
+        let look = Look::of(self.view.output, &explained, |_| {
             text(&explained, Timestamp::now())
         })?;
-        tell(Told::Result(text))?;
-        Ok(Ended::Done)
+        Ok(look.but_for("/explanation", "taken"))
     }
 
     /// An object that is not queued: why not, by its gates.
     async fn without_job(
         &self,
-        cluster: &Cluster,
+        client: &Client,
         namespace: &str,
-        (word, kind, name): (&str, &str, &str),
+        Named { word, kind, name }: Named<'_>,
         group: Option<String>,
         pods: &[Pod],
-        tell: &mut Tell<'_>,
-    ) -> Result<Ended, LiveError> {
+    ) -> Result<Look, LiveError> {
         let of_group = match &group {
             None if kind == POD_GROUP => Some(name),
             group => group.as_deref(),
@@ -120,16 +128,14 @@ impl Explain {
             uids.extend(members.filter_map(ResourceExt::uid));
         }
         if kind != POD_GROUP {
-            let resource = Served::ask(&cluster.client).await?.named(word)?;
-            let objects = resource.objects(&cluster.client, Some(namespace));
+            let resource = Served::ask(client).await?.named(word)?;
+            let objects = resource.objects(client, Some(namespace));
             let object = answer("read the object", objects.get_metadata(name)).await?;
             if let Some((gated, held)) = Explained::gated(&object.metadata, &resource.api) {
-                let text = shown(self.output, &gated, |_| {
+                return Look::of(self.view.output, &gated, |_| {
                     let held = held.join(", ");
                     format!("{kind} {name:?} is held by gates, and not queued: {held}\n")
-                })?;
-                tell(Told::Result(text))?;
-                return Ok(Ended::Done);
+                });
             }
             uids.extend(object.uid());
         }
@@ -138,13 +144,11 @@ impl Explain {
             |group| format!("its pod group {group:?}"),
         );
         // Why there is none, Sluice may have told by an event: the group lacks pods, a class is missing.
-        let told = last_told(&cluster.client, namespace, uids).await;
+        let told = last_told(client, namespace, uids).await;
         let told = told.map_or_else(String::new, |told| format!("; Sluice last told: {told}"));
-        let text = format!(
+        Err(LiveError::NotQueued(format!(
             "{kind} {name:?} is not queued: Sluice has no Workload for {whom} in namespace {namespace}{told}"
-        );
-        tell(Told::Error(text))?;
-        Ok(Ended::NotDone)
+        )))
     }
 }
 
