@@ -228,7 +228,8 @@ pub fn is_admitted_alone(pod: &Pod) -> bool {
     of_pod(pod).is_some_and(|job| job.state != State::Finished)
 }
 
-fn view_of(pod: &Pod) -> Option<PodView> {
+/// What a pod says, as the controller reads it.
+pub fn view_of(pod: &Pod) -> Option<PodView> {
     let json: Value = serde_json::to_value(pod).ok()?;
     Some(PodView::read(
         &json,

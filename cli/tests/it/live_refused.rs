@@ -52,11 +52,14 @@ pub(crate) async fn unqueued(cp: &ControlPlane, admin: &Path, ns: &str) -> Resul
     let mut gated = job(ns, "gated");
     gated["metadata"]["annotations"] = json!({"kueue.x-k8s.io/scheduling-gated-by": "acme.io/a"});
     gated["metadata"]["labels"] = json!({"sluice.dev/queue-name": "main"});
+    gated["spec"]["parallelism"] = json!(2);
+    gated["spec"]["template"]["spec"]["containers"][0]["resources"] =
+        json!({"requests": {"cpu": "250m"}});
     let create = ["create", "-f", "-"];
     cp.kubectl(create, Some(&gated.to_string())).await?.ok()?;
     assert_eq!(
         ok(admin, &format!("explain job/gated -n {ns}")),
-        "Job \"gated\" is held by gates, and not queued: acme.io/a\n"
+        "Job \"gated\" is held by gates, and not queued: acme.io/a\nRequests:  cpu 500m\n"
     );
     let json: Value =
         serde_json::from_str(&ok(admin, &format!("explain job/gated -n {ns} -o json")))?;

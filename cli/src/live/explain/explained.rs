@@ -3,17 +3,20 @@
 
 use std::collections::BTreeMap;
 
+use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
-use kube::api::Api;
+use kube::api::{Api, DynamicObject};
 use kube::core::ApiResource;
 use kube::{Client, ResourceExt as _};
 use serde::Serialize;
 use serde_json::Value;
 use sluice_crds::{ClusterQueue, Quantity, Workload};
+use sluice_kinds::CompiledKind;
 use sluice_kinds::gates::{self, GateState};
-use sluice_kinds::view::{QueueLabels, QueueName};
+use sluice_kinds::requests::PodDefaults;
+use sluice_kinds::view::{PodSetView, QueueLabels, QueueName};
 
-use super::super::jobs::{Called, Job, State};
+use super::super::jobs::{Called, Job, State, view_of};
 use super::super::list::Objects;
 use super::super::listed::{self, Unseen};
 use super::super::outcome::LiveError;
@@ -132,7 +135,11 @@ pub async fn explained(
         start: None,
         no_estimate: None,
         explanation,
-        requests: workload.map(requests).unwrap_or_default(),
+        requests: workload.map(requests).unwrap_or_else(|| {
+            let mut pods = objects.pods.iter().filter(|_| job.kind == "Pod");
+            let pod = pods.find(|pod| pod.name_any() == job.name);
+            pod.map(requests_of_pod).unwrap_or_default()
+        }),
         ahead: ahead(&jobs, job),
         job: job.clone(),
         cluster_queue,
@@ -176,20 +183,45 @@ pub(super) fn ahead(jobs: &[Job], job: &Job) -> Vec<String> {
 
 /// What a Workload asks for in all.
 pub fn requests(workload: &Workload) -> BTreeMap<String, Quantity> {
-    let mut sums: BTreeMap<String, i128> = BTreeMap::new();
-    for set in &workload.spec.pod_sets {
-        for (resource, quantity) in &set.requests {
+    let sets = workload.spec.pod_sets.iter().flat_map(|set| {
+        let requests = set.requests.iter();
+        requests.map(|(resource, quantity)| {
             let each = quantity.nanos().unwrap_or_default();
-            let sum = sums.entry(resource.clone()).or_default();
-            *sum = sum.saturating_add(each.saturating_mul(i128::from(set.count)));
-        }
+            (resource.as_str(), each, i128::from(set.count))
+        })
+    });
+    sums(sets)
+}
+
+/// What an object asks for by itself: a namespace may add to that when it is queued. Nothing if it can't be read.
+pub(super) fn asked(rules: &CompiledKind, object: &DynamicObject) -> BTreeMap<String, Quantity> {
+    let object = serde_json::to_value(object).unwrap_or_default();
+    let sets = rules.pod_sets(&object, &PodDefaults::default());
+    of_sets(&sets.unwrap_or_default())
+}
+
+fn requests_of_pod(pod: &Pod) -> BTreeMap<String, Quantity> {
+    let asks = view_of(pod).and_then(|view| view.asks.ok());
+    of_sets(asks.as_slice())
+}
+
+fn of_sets(sets: &[PodSetView]) -> BTreeMap<String, Quantity> {
+    sums(sets.iter().flat_map(|set| {
+        let requests = set.requests.iter();
+        requests.map(|(resource, each)| (resource.as_str(), *each, i128::from(set.count)))
+    }))
+}
+
+/// The sums of amounts of resources, each so often.
+fn sums<'a>(amounts: impl Iterator<Item = (&'a str, i128, i128)>) -> BTreeMap<String, Quantity> {
+    let mut sums: BTreeMap<&str, i128> = BTreeMap::new();
+    for (resource, each, count) in amounts {
+        let sum = sums.entry(resource).or_default();
+        *sum = sum.saturating_add(each.saturating_mul(count));
     }
     let sums = sums.into_iter();
-    sums.map(|(resource, nanos)| {
-        let quantity = Quantity::of(&resource, nanos);
-        (resource, quantity)
-    })
-    .collect()
+    sums.map(|(resource, nanos)| (resource.to_owned(), Quantity::of(resource, nanos)))
+        .collect()
 }
 
 fn conditions(workload: &Workload) -> Vec<(String, String)> {

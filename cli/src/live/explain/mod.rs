@@ -8,23 +8,27 @@ mod events;
 mod explained;
 mod text;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use clap::Args;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::jiff::Timestamp;
 use kube::{Client, ResourceExt};
+use sluice_kinds::CompiledKind;
 
 use self::events::last_told;
 pub use self::events::{events_about, told_at};
+use self::explained::asked;
 pub use self::explained::{Explained, explained, requests};
-use self::text::text;
+use self::text::{gated_text, text};
 use super::hold_evict::kind_of;
 use super::jobs::{Called, group_of};
 use super::list::{Objects, estimate_starts};
 use super::outcome::{EXIT_CODES, Ended, LiveError, object_name};
 use super::view::{Look, View};
-use crate::cluster::{POD_GROUP, Served, Tell, answer};
+use crate::cluster::{Declared, POD_GROUP, Resource, Served, Tell, answer, declared};
+use crate::rules::shipped;
 use crate::simulate::parse_span;
 
 /// Explain why a job waits, or how it stands.
@@ -128,14 +132,14 @@ impl Explain {
             uids.extend(members.filter_map(ResourceExt::uid));
         }
         if kind != POD_GROUP {
-            let resource = Served::ask(client).await?.named(word)?;
+            let served = Served::ask(client).await?;
+            let resource = served.named(word)?;
             let objects = resource.objects(client, Some(namespace));
-            let object = answer("read the object", objects.get_metadata(name)).await?;
-            if let Some((gated, held)) = Explained::gated(&object.metadata, &resource.api) {
-                return Look::of(self.view.output, &gated, |_| {
-                    let held = held.join(", ");
-                    format!("{kind} {name:?} is held by gates, and not queued: {held}\n")
-                });
+            let object = answer("read the object", objects.get(name)).await?;
+            if let Some((mut gated, held)) = Explained::gated(&object.metadata, &resource.api) {
+                let rules = rules_of(client, &served, &resource).await;
+                gated.requests = rules.map_or_else(BTreeMap::new, |rules| asked(&rules, &object));
+                return Look::of(self.view.output, &gated, |_| gated_text(&gated, &held));
             }
             uids.extend(object.uid());
         }
@@ -150,6 +154,18 @@ impl Explain {
             "{kind} {name:?} is not queued: Sluice has no Workload for {whom} in namespace {namespace}{told}"
         )))
     }
+}
+
+/// How objects of a kind are read: by the JobKind of the cluster, or by the one that is shipped where the caller sees
+/// none.
+async fn rules_of(client: &Client, served: &Served, resource: &Resource) -> Option<CompiledKind> {
+    let declared = declared(client, served).await.unwrap_or_default();
+    let of_kind = |kind: &Declared| kind.resource.name == resource.name;
+    let found = declared.into_iter().find(of_kind);
+    let api = &resource.api;
+    let is_it = |kind: &CompiledKind| kind.group == api.group && kind.kind == api.kind;
+    let shipped = || shipped::compiled().find(is_it);
+    found.and_then(|kind| kind.rules).or_else(shipped)
 }
 
 /// The group that a pod of this name is admitted with, if it is.

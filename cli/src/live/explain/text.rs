@@ -25,10 +25,7 @@ pub(super) fn text(explained: &Explained, now: Timestamp) -> String {
         Some(cluster_queue) => format!("{} (ClusterQueue {cluster_queue})", job.queue),
         None => job.queue.clone(),
     };
-    let requests = explained.requests.iter();
-    let requests: Vec<String> = requests
-        .map(|(name, amount)| format!("{name} {amount}"))
-        .collect();
+    let requests = requests(explained);
     let mut named: Vec<String> = ahead.iter().take(NAMED_MAX).cloned().collect();
     let more = ahead.len().saturating_sub(NAMED_MAX);
     if 0 < more {
@@ -56,7 +53,7 @@ pub(super) fn text(explained: &Explained, now: Timestamp) -> String {
     if answer.is_none() {
         known.push(("Ahead", or_none(named.join(", "))));
     }
-    known.push(("Requests", or_none(requests.join(", "))));
+    known.push(("Requests", or_none(requests)));
     if let Some(answer) = &answer {
         known.extend(answer.fields(!explained.told.is_empty()));
     }
@@ -88,6 +85,27 @@ pub(super) fn text(explained: &Explained, now: Timestamp) -> String {
         text.push_str(&status::tree(std::slice::from_ref(node), true));
     }
     text
+}
+
+/// What is told of a job that gates hold before its queue.
+pub(super) fn gated_text(gated: &Explained, held: &[String]) -> String {
+    let Explained { job, .. } = gated;
+    let held = held.join(", ");
+    let mut text = format!(
+        "{} {:?} is held by gates, and not queued: {held}\n",
+        job.kind, job.name
+    );
+    let requests = requests(gated);
+    if !requests.is_empty() {
+        text.push_str(&fields(&[("Requests", requests)], 0));
+    }
+    text
+}
+
+fn requests(explained: &Explained) -> String {
+    let requests = explained.requests.iter();
+    let requests = requests.map(|(name, amount)| format!("{name} {amount}"));
+    requests.collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]
