@@ -11,13 +11,8 @@ use sluice_kinds::{CompiledKind, gates};
 
 use crate::cluster::Resource;
 
-/// Namespaces that are never managed.
-const SYSTEM: [&str; 4] = [
-    "kube-system",
-    "kube-public",
-    "kube-node-lease",
-    "sluice-system",
-];
+/// Namespaces that are never managed, besides Sluice's own.
+const SYSTEM: [&str; 3] = ["kube-system", "kube-public", "kube-node-lease"];
 /// Kinds whose pods are judged with an object that is listed, or are never judged.
 const MAKE_PODS: [&str; 6] = [
     "Job",
@@ -59,6 +54,8 @@ pub(super) struct Finding {
     pub(super) object: String,
     /// The label of the namespace.
     pub(super) enforcement: Option<String>,
+    /// The field that names the queue: `metadata.labels[sluice.dev/queue-name]`.
+    pub(super) field: String,
     pub(super) state: State,
 }
 
@@ -87,11 +84,19 @@ pub(super) struct Auditor {
     namespaces: NamespaceLabels,
     declared: BTreeSet<(String, String)>,
     managed: ManagedNamespaces,
+    /// The namespaces that are never managed.
+    system: BTreeSet<String>,
 }
 
 impl Auditor {
-    /// One for these namespaces and kinds, where `unlabelled` becomes of objects in namespaces without a label.
-    pub(super) fn new(namespaces: NamespaceLabels, kinds: &[Kind], unlabelled: Unlabelled) -> Self {
+    /// One for these namespaces and kinds, where `unlabelled` becomes of objects in namespaces without a label, and Sluice
+    /// is in the namespace `home`.
+    pub(super) fn new(
+        namespaces: NamespaceLabels,
+        kinds: &[Kind],
+        unlabelled: Unlabelled,
+        home: String,
+    ) -> Self {
         let declared = kinds.iter().filter(|kind| kind.counts == Counts::Own);
         let name = |kind: &Kind| {
             (
@@ -105,10 +110,13 @@ impl Auditor {
             ..ManagedNamespacesSpec::default()
         };
         let managed = ManagedNamespaces::compile(&spec, "").unwrap_or_default();
+        let system = SYSTEM.map(str::to_owned).into_iter();
+        let system: BTreeSet<String> = system.chain([home]).collect();
         Self {
             namespaces,
             declared: declared.map(name).collect(),
-            managed: managed.without(SYSTEM.map(str::to_owned)),
+            managed: managed.without(system.clone()),
+            system,
         }
     }
 
@@ -121,7 +129,7 @@ impl Auditor {
             self.declared.contains(&(group.to_owned(), kind.to_owned()))
         });
         let state = match (kind.counts, owner) {
-            _ if SYSTEM.contains(&namespace.as_str()) || names_queue(kind, object) => return None,
+            _ if self.system.contains(&namespace) || names_queue(kind, object) => return None,
             _ if is_declared || has_ended(kind, object) => return None,
             (Counts::OfPod, Some(owner)) if MAKE_PODS.contains(&owner) => return None,
             (Counts::OfPod, Some(owner)) => State::MadeBy(owner.to_owned()),
@@ -133,6 +141,7 @@ impl Auditor {
         Some(Finding {
             object: format!("{}/{}", kind.resource.name, object.name_any()),
             enforcement: labels.get(ENFORCEMENT_LABEL).cloned(),
+            field: field(kind),
             namespace,
             state,
         })
@@ -157,6 +166,16 @@ impl Auditor {
             Unlabelled::Hold => Fate::Held,
         }
     }
+}
+
+/// The field by which an object of this kind names a queue.
+fn field(kind: &Kind) -> String {
+    let labels = match kind.counts {
+        Counts::Own | Counts::OfPod => "/metadata/labels",
+        Counts::OfTemplate(path) => path,
+    };
+    let labels = labels.trim_start_matches('/').replace('/', ".");
+    format!("{labels}[{QUEUE_NAME_LABEL}]")
 }
 
 fn names_queue(kind: &Kind, object: &DynamicObject) -> bool {
@@ -191,247 +210,4 @@ fn is_held(object: &DynamicObject) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::{Value, json};
-    use sluice_crds::JobKind;
-
-    use self::Expected::{Held, MadeBy, Nothing, Would};
-    use super::*;
-    use crate::rules::shipped::SHIPPED;
-
-    fn kind(group: &str, kind: &str, counts: Counts) -> Kind {
-        let api_version = if group.is_empty() {
-            "v1".to_owned()
-        } else {
-            format!("{group}/v1")
-        };
-        let name = format!("{}.{group}", kind.to_lowercase());
-        Kind {
-            resource: Resource {
-                api: kube::core::ApiResource {
-                    group: group.to_owned(),
-                    version: "v1".to_owned(),
-                    api_version,
-                    kind: kind.to_owned(),
-                    plural: format!("{}s", kind.to_lowercase()),
-                },
-                name: name.trim_end_matches('.').to_owned(),
-                is_namespaced: true,
-            },
-            counts,
-            rules: None,
-        }
-    }
-
-    /// A kind that Sluice ships a JobKind for.
-    fn shipped(name: &str) -> Kind {
-        let (_, text) = SHIPPED.iter().find(|(of, _)| *of == name).unwrap();
-        let job_kind: JobKind = serde_saphyr::from_str(text).unwrap();
-        let rules = CompiledKind::compile(&job_kind).unwrap();
-        let mut shipped = kind(&rules.group, &rules.kind, Counts::Own);
-        shipped.rules = Some(rules);
-        shipped
-    }
-
-    fn found(kind: &Kind, metadata: Value, rest: Value, label: Option<&str>) -> Option<State> {
-        let mut object = rest;
-        object["metadata"] = metadata;
-        object["metadata"]["name"] = json!("x");
-        object["metadata"]["namespace"] = json!("n");
-        let object: DynamicObject = serde_json::from_value(object).unwrap();
-        let label = label.map(|value| (ENFORCEMENT_LABEL.to_owned(), value.to_owned()));
-        let namespaces = BTreeMap::from([("n".to_owned(), label.into_iter().collect())]);
-        let declared = [self::kind("batch", "Job", Counts::Own)];
-        let auditor = Auditor::new(namespaces, &declared, Unlabelled::Ignore);
-        auditor.find(kind, &object).map(|finding| finding.state)
-    }
-
-    fn owned(api_version: &str, kind: &str) -> Value {
-        let owner = json!({"apiVersion": api_version, "kind": kind, "name": "o", "uid": "u", "controller": true});
-        json!({"ownerReferences": [owner]})
-    }
-
-    type Case<'a> = (&'a str, &'a Kind, Value, Value, Option<&'a str>, Expected);
-
-    fn check(cases: &[Case<'_>]) {
-        for (name, kind, metadata, rest, label, expected) in cases {
-            let state = found(kind, metadata.clone(), rest.clone(), *label);
-            assert_eq!(state, expected.state(), "{name}");
-        }
-    }
-
-    #[derive(Clone, Copy)]
-    enum Expected {
-        Nothing,
-        Held,
-        MadeBy(&'static str),
-        Would(Fate),
-    }
-
-    impl Expected {
-        fn state(self) -> Option<State> {
-            match self {
-                Self::Nothing => None,
-                Self::Held => Some(State::Held),
-                Self::MadeBy(kind) => Some(State::MadeBy(kind.to_owned())),
-                Self::Would(fate) => Some(State::WouldBe(fate)),
-            }
-        }
-    }
-
-    fn queue() -> Value {
-        json!({"labels": {QUEUE_NAME_LABEL: "q"}})
-    }
-
-    #[test]
-    fn jobs_without_a_queue_are_found() {
-        let job = &kind("batch", "Job", Counts::Own);
-        let none = || json!({});
-        let gate =
-            json!({"annotations": {gates::ADMISSION_GATED_BY: "a.io/x,sluice.dev/queue-required"}});
-        let complete =
-            || json!({"status": {"conditions": [{"type": "Complete", "status": "True"}]}});
-        let of_cron = owned("batch/v1", "CronJob");
-        check(&[
-            ("alone", job, none(), none(), None, Would(Fate::Ignored)),
-            (
-                "by default",
-                job,
-                none(),
-                none(),
-                Some("Default"),
-                Would(Fate::Queued),
-            ),
-            (
-                "to be held",
-                job,
-                none(),
-                none(),
-                Some("Hold"),
-                Would(Fate::Held),
-            ),
-            (
-                "dry run",
-                job,
-                none(),
-                none(),
-                Some("DryRun"),
-                Would(Fate::Held),
-            ),
-            (
-                "to be refused",
-                job,
-                none(),
-                none(),
-                Some("Refuse"),
-                Would(Fate::Refused),
-            ),
-            ("held", job, gate, none(), Some("Hold"), Held),
-            ("queued", job, queue(), none(), Some("Hold"), Nothing),
-            (
-                "ended",
-                &shipped("job"),
-                none(),
-                complete(),
-                Some("Hold"),
-                Nothing,
-            ),
-            (
-                "ended in the way of its kind",
-                &shipped("sparkapplication"),
-                none(),
-                json!({"status": {"applicationState": {"state": "COMPLETED"}}}),
-                Some("Hold"),
-                Nothing,
-            ),
-            (
-                "of a kind that ends in another way",
-                &shipped("sparkapplication"),
-                none(),
-                complete(),
-                Some("Hold"),
-                Would(Fate::Held),
-            ),
-            (
-                "of a pod",
-                job,
-                owned("v1", "Pod"),
-                none(),
-                Some("Hold"),
-                Nothing,
-            ),
-            (
-                "of a CronJob",
-                job,
-                of_cron,
-                none(),
-                None,
-                Would(Fate::Ignored),
-            ),
-        ]);
-    }
-
-    #[test]
-    fn pods_and_what_makes_them_are_found() {
-        let pod = &kind("", "Pod", Counts::OfPod);
-        let path = "/spec/jobTemplate/metadata/labels";
-        let cron = &kind("batch", "CronJob", Counts::OfTemplate(path));
-        let path = "/spec/template/metadata/labels";
-        let set = &kind("apps", "ReplicaSet", Counts::OfTemplate(path));
-        let (none, spec) = (|| json!({}), || json!({"spec": {}}));
-        let made = json!({"spec": {"jobTemplate": {"metadata": queue()}}});
-        let of = |kind: &str| owned("apps/v1", kind);
-        check(&[
-            (
-                "a pod",
-                pod,
-                none(),
-                none(),
-                Some("Hold"),
-                Would(Fate::Held),
-            ),
-            ("of a Job", pod, of("Job"), none(), Some("Hold"), Nothing),
-            (
-                "of a DaemonSet",
-                pod,
-                of("DaemonSet"),
-                none(),
-                Some("Hold"),
-                Nothing,
-            ),
-            (
-                "of a Train",
-                pod,
-                of("Train"),
-                none(),
-                None,
-                MadeBy("Train"),
-            ),
-            (
-                "outer label",
-                cron,
-                queue(),
-                spec(),
-                Some("Hold"),
-                Would(Fate::Held),
-            ),
-            ("a CronJob", cron, none(), made, Some("Hold"), Nothing),
-            (
-                "a ReplicaSet",
-                set,
-                none(),
-                spec(),
-                Some("Default"),
-                Would(Fate::Refused),
-            ),
-            (
-                "of a Deployment",
-                set,
-                of("Deployment"),
-                spec(),
-                Some("Hold"),
-                Nothing,
-            ),
-        ]);
-    }
-}
+mod tests;

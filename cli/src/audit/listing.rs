@@ -1,11 +1,10 @@
 //! What is asked of the cluster: its namespaces, the kinds whose objects need a queue, and their objects.
 
-use std::collections::BTreeMap;
-
+use k8s_openapi::api::core::v1::Namespace;
+use kube::Client;
 use kube::api::{Api, DynamicObject, ListParams};
-use kube::{Client, ResourceExt as _};
 
-use super::finding::{Counts, Kind, NamespaceLabels};
+use super::finding::{Counts, Kind};
 use crate::cluster::{ClusterError, Served, answer, declared, pages};
 
 /// Kinds of Kubernetes that make jobs or pods, with the path of what they make.
@@ -19,22 +18,18 @@ const MAKERS: [(&str, &str, &str); 3] = [
     ),
 ];
 
-/// The labels of this namespace, or of all.
+/// This namespace, or all.
 pub(super) async fn namespaces(
     client: &Client,
     namespace: Option<&str>,
-) -> Result<NamespaceLabels, ClusterError> {
-    let all = Api::<k8s_openapi::api::core::v1::Namespace>::all(client.clone());
-    let labels = |found: &k8s_openapi::api::core::v1::Namespace| {
-        let labels = found.labels().clone();
-        (found.name_any(), labels)
-    };
+) -> Result<Vec<Namespace>, ClusterError> {
+    let all = Api::<Namespace>::all(client.clone());
     if let Some(name) = namespace {
         let found = answer(format!("get namespace {name}"), all.get(name)).await?;
-        return Ok(BTreeMap::from([labels(&found)]));
+        return Ok(vec![found]);
     }
     let found = answer("list namespaces", all.list(&ListParams::default())).await?;
-    Ok(found.items.iter().map(labels).collect())
+    Ok(found.items)
 }
 
 /// The kinds that are looked at: those that JobKinds declare, pods, and what makes either.

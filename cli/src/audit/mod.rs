@@ -16,11 +16,13 @@ mod text;
 use std::io;
 
 use clap::{Args, ValueEnum};
+use k8s_openapi::api::core::v1::Namespace;
+use kube::ResourceExt as _;
 use sluice_gates::Unlabelled;
 use thiserror::Error;
 
-use crate::cluster::{Cluster, ClusterError, Connection, Namespaces, run};
-use finding::Auditor;
+use crate::cluster::{Cluster, ClusterError, Connection, Format, NAMESPACE, Namespaces, home, run};
+use finding::{Auditor, NamespaceLabels};
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -37,6 +39,9 @@ pub struct Audit {
     /// What the configuration says of namespaces without the label sluice.dev/enforcement, or is to say.
     #[arg(long, value_name = "ACTION", default_value = "Ignore")]
     unlabelled: Action,
+    /// Output format: json, yaml, or wide, which says where each object is to name its queue.
+    #[arg(short, long, value_name = "FORMAT", hide_possible_values = true)]
+    output: Option<Format>,
     #[command(flatten)]
     connection: Connection,
 }
@@ -61,6 +66,9 @@ pub enum AuditError {
     /// The cluster does not answer what is asked for.
     #[error(transparent)]
     Cluster(#[from] ClusterError),
+    /// The result can't be printed in the form that was asked for.
+    #[error("can't print the result: {0}")]
+    Unprintable(String),
     /// There is no runtime to ask the cluster with.
     #[error("can't start: {0}")]
     NoRuntime(#[source] io::Error),
@@ -68,7 +76,7 @@ pub enum AuditError {
 
 /// What was found.
 pub struct Audited {
-    /// The table.
+    /// The findings, in the form that was asked for.
     pub text: String,
     /// What could not be listed.
     pub notes: Vec<String>,
@@ -85,7 +93,7 @@ impl Audit {
         Ok(run(self.audit()).map_err(AuditError::NoRuntime)??)
     }
 
-    async fn audit(&self) -> Result<Audited, ClusterError> {
+    async fn audit(&self) -> Result<Audited, AuditError> {
         let cluster = Cluster::connect(&self.connection).await?;
         let namespace = cluster.namespace(&self.namespaces)?;
         let unlabelled = match self.unlabelled {
@@ -94,9 +102,14 @@ impl Audit {
             Action::Refuse => Unlabelled::Refuse,
             Action::Ignore => Unlabelled::Ignore,
         };
-        let known = listing::namespaces(&cluster.client, namespace.as_deref()).await?;
+        let found = listing::namespaces(&cluster.client, namespace.as_deref()).await?;
+        let labels = |found: &Namespace| (found.name_any(), found.labels().clone());
+        let known: NamespaceLabels = found.iter().map(labels).collect();
+        // Who may not read where it is may see the objects all the same.
+        let home = home(&cluster.client).await;
+        let home = home.unwrap_or_else(|_| NAMESPACE.to_owned());
         let kinds = listing::kinds(&cluster.client).await?;
-        let auditor = Auditor::new(known, &kinds, unlabelled);
+        let auditor = Auditor::new(known, &kinds, unlabelled, home);
         let (mut findings, mut notes) = (Vec::new(), Vec::new());
         for kind in &kinds {
             match listing::objects(&cluster.client, kind, namespace.as_deref()).await {
@@ -109,7 +122,7 @@ impl Audit {
         }
         findings.sort();
         Ok(Audited {
-            text: text::table(&findings),
+            text: text::shown(&findings, self.output)?,
             is_clean: findings.is_empty() && notes.is_empty(),
             notes,
         })

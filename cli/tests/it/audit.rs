@@ -99,6 +99,21 @@ async fn what_names_no_queue_is_listed() -> Result<()> {
         (Some(0), "Every object names a queue.\n")
     );
 
+    let (code, stdout, stderr) = audit(admin, &["-n", &b, "-o", "json"]);
+    let found: Value = serde_json::from_str(&stdout)?;
+    let field = "metadata.labels[sluice.dev/queue-name]";
+    assert_eq!(
+        found,
+        json!([{"namespace": b, "object": "pod/debug", "field": field, "outcome": "Ignored", "message": "left alone"}]),
+        "{stderr}"
+    );
+    assert_eq!((code, stderr.as_str()), (Some(1), ""));
+    let (_, stdout, _) = audit(admin, &["-n", &a, "-o", "wide"]);
+    assert!(
+        stdout.contains("spec.jobTemplate.metadata.labels[sluice.dev/queue-name]"),
+        "{stdout}"
+    );
+
     // Who may not see everything is told what is missing.
     let reader = json!({"apiVersion": "v1", "kind": "List", "items": [
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "reader", "namespace": b}},
