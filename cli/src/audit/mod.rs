@@ -21,13 +21,15 @@ use kube::ResourceExt as _;
 use sluice_gates::Unlabelled;
 use thiserror::Error;
 
-use crate::cluster::{Cluster, ClusterError, Connection, Format, NAMESPACE, Namespaces, home, run};
+use crate::cluster::{
+    Cluster, ClusterError, Connection, Format, NAMESPACE, Namespaces, home, run, unknown_keys,
+};
 use finding::{Auditor, NamespaceLabels};
 
 const EXIT_CODES: &str = "\
 Exit codes:
   0  every object names a queue
-  1  some do not, or a kind could not be listed
+  1  some do not, a kind could not be listed, or a namespace has a key of sluice.dev that means nothing
   2  wrong usage, or the cluster does not answer what is asked for";
 
 /// List the objects that name no queue, and what becomes of such objects.
@@ -78,9 +80,9 @@ pub enum AuditError {
 pub struct Audited {
     /// The findings, in the form that was asked for.
     pub text: String,
-    /// What could not be listed.
+    /// What could not be listed, and what namespaces say that means nothing.
     pub notes: Vec<String>,
-    /// Whether every object names a queue.
+    /// Whether every object names a queue, and nothing else is to be told.
     pub is_clean: bool,
 }
 
@@ -103,6 +105,7 @@ impl Audit {
             Action::Ignore => Unlabelled::Ignore,
         };
         let found = listing::namespaces(&cluster.client, namespace.as_deref()).await?;
+        let mut notes: Vec<String> = found.iter().flat_map(unknown_keys).collect();
         let labels = |found: &Namespace| (found.name_any(), found.labels().clone());
         let known: NamespaceLabels = found.iter().map(labels).collect();
         // Who may not read where it is may see the objects all the same.
@@ -110,7 +113,7 @@ impl Audit {
         let home = home.unwrap_or_else(|_| NAMESPACE.to_owned());
         let kinds = listing::kinds(&cluster.client).await?;
         let auditor = Auditor::new(known, &kinds, unlabelled, home);
-        let (mut findings, mut notes) = (Vec::new(), Vec::new());
+        let mut findings = Vec::new();
         for kind in &kinds {
             match listing::objects(&cluster.client, kind, namespace.as_deref()).await {
                 Ok(objects) => {

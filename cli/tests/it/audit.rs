@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use sluice_testbed::{Component, ControlPlane, Options};
 
 use crate::gates::{Run, run};
+use crate::live_cluster::sluice;
 
 fn audit(kubeconfig: &Path, arguments: &[&str]) -> Run {
     run(Command::new(env!("CARGO_BIN_EXE_kubectl-sluice"))
@@ -112,6 +113,35 @@ async fn what_names_no_queue_is_listed() -> Result<()> {
     assert!(
         stdout.contains("spec.jobTemplate.metadata.labels[sluice.dev/queue-name]"),
         "{stdout}"
+    );
+
+    // A namespace that looks managed is told of.
+    let misspelt = [
+        "label",
+        "namespace",
+        "default",
+        "sluice.dev/enforcment=Hold",
+    ];
+    cp.kubectl(misspelt, None).await?.ok()?;
+    let told = "namespace default: metadata.labels[sluice.dev/enforcment]: means nothing on a namespace; Sluice reads metadata.labels[sluice.dev/enforcement]";
+    let (code, stdout, stderr) = audit(admin, &["-n", "default"]);
+    assert_eq!(
+        (code, stdout.as_str(), stderr),
+        (
+            Some(1),
+            "Every object names a queue.\n",
+            format!("note: {told}\n")
+        )
+    );
+    let (_, stdout, _) = sluice(admin, "check -o json");
+    let checks: Vec<Value> = serde_json::from_str(&stdout)?;
+    let found = checks
+        .iter()
+        .find(|check| check["check"] == "namespaces")
+        .unwrap();
+    assert_eq!(
+        (&found["health"], &found["detail"]),
+        (&json!("Failed"), &json!(told))
     );
 
     // Who may not see everything is told what is missing.

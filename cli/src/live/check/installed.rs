@@ -1,13 +1,14 @@
 //! What is installed: the version of Kubernetes, Sluice's kinds, its replicas, and the JobKinds.
 
 use k8s_openapi::api::apps::v1::Deployment;
-use kube::Client;
+use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{Api, ListParams};
-use sluice_crds::JobKind;
+use kube::{Client, ResourceExt as _};
 use sluice_crds::kubernetes::OLDEST_MINOR;
+use sluice_crds::{ENFORCEMENT_LABEL, JobKind};
 
 use super::finding::{Finding, Health, of};
-use crate::cluster::{ClusterError, Served, answer};
+use crate::cluster::{ClusterError, Served, answer, unknown_keys};
 
 /// The kinds that Sluice brings.
 const KINDS: [&str; 8] = [
@@ -115,6 +116,30 @@ pub(super) fn are_ready(found: Result<Vec<JobKind>, ClusterError>) -> Finding {
         } else {
             Err(format!("{told}, not ready: {}", failed.join(", ")))
         }
+    })
+}
+
+/// How many misspelt keys are named.
+const NAMED_MAX: usize = 5;
+
+/// Whether what namespaces say to Sluice means something.
+pub(super) async fn namespaces(client: &Client) -> Finding {
+    let api: Api<Namespace> = Api::all(client.clone());
+    let found = answer("list namespaces", api.list(&ListParams::default())).await;
+    of("namespaces", found, |found| {
+        let unknown: Vec<String> = found.items.iter().flat_map(unknown_keys).collect();
+        let managed = found.items.iter();
+        let managed = managed.filter(|found| found.labels().contains_key(ENFORCEMENT_LABEL));
+        if unknown.is_empty() {
+            return Ok(format!(
+                "{} have the label {ENFORCEMENT_LABEL}",
+                managed.count()
+            ));
+        }
+        let more = unknown.len().saturating_sub(NAMED_MAX);
+        let named = unknown.into_iter().take(NAMED_MAX);
+        let more = (0 < more).then(|| format!("and {more} more"));
+        Err(named.chain(more).collect::<Vec<_>>().join("\n"))
     })
 }
 

@@ -3,7 +3,7 @@
 //! | file | what it holds |
 //! |---|---|
 //! | `finding` | what was looked at, and how it is |
-//! | `installed` | the version of Kubernetes, kinds, replicas, JobKinds |
+//! | `installed` | the version of Kubernetes, kinds, replicas, JobKinds, what namespaces say |
 //! | `leader` | who leads, and whose clock differs |
 //! | `rights` | whether Sluice's account may do what its roles say |
 //! | `admission` | webhook configurations, and whether a bad object is refused |
@@ -85,6 +85,7 @@ impl Check {
             admission::configured(client).await,
             admission::reached(client, &namespace).await,
             installed::are_ready(job_kinds),
+            installed::namespaces(client).await,
         ]);
         let text = shown(self.output, &findings, |_| table(&findings))?;
         tell(Told::Result(text))?;
