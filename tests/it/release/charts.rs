@@ -57,7 +57,7 @@ fn unhashed(object: Value) -> Value {
 
 /// That both are the same objects, but for the namespace itself, and for how pods restart with another configuration:
 /// the chart annotates them with a hash.
-fn equal(rendered: Vec<Value>, wanted: Vec<Value>) {
+pub fn equal(rendered: Vec<Value>, wanted: Vec<Value>) {
     let wanted = wanted.into_iter().map(unhashed).collect();
     let (mut rendered, mut wanted) = (by_name(rendered), by_name(wanted));
     let deployments = rendered.values_mut().filter(|o| o["kind"] == "Deployment");

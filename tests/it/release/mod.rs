@@ -8,6 +8,7 @@ mod charts_life;
 mod container;
 mod demo;
 mod image;
+mod other_namespace;
 mod uninstall;
 mod uninstall_gates;
 
