@@ -3,6 +3,7 @@
 
 use json_patch::Patch as JsonPatch;
 use kube::api::Patch;
+use kube::core::Status;
 use serde_json::Value;
 use sluice_kinds::CompiledKind;
 
@@ -29,8 +30,11 @@ pub(super) async fn of_object(
         match all.road {
             Road::List => report.left(format!("{named}: {what}"))?,
             Road::Start { is_dry } => match ungate(all, kind, named, patch, is_dry).await {
-                Ok(true) => report.done(format!("{named}: gate taken out of its pod template"))?,
-                Ok(false) => {}
+                Ok(Ungated::Done) => {
+                    report.done(format!("{named}: gate taken out of its pod template"))?;
+                }
+                Ok(Ungated::Gone) => {}
+                Ok(Ungated::Immutable) => report.left(format!("{named}: {what}; the template can't be changed: run this again when they are there, to take the gate off them"))?,
                 Err(error) => report.failed(format!("{named}: {what}: {error}"))?,
             },
         }
@@ -53,36 +57,53 @@ pub(super) async fn of_object(
     Ok(())
 }
 
-/// Takes gates out of pod templates; looks at the object again if it was changed meanwhile. False if there are none any
-/// more.
+/// What has become of the gates in the pod templates of an object.
+enum Ungated {
+    /// They were taken out.
+    Done,
+    /// There are none any more.
+    Gone,
+    /// The API server lets nobody change the templates, as those of a Job that runs. To suspend it would end its pods.
+    Immutable,
+}
+
+/// Takes gates out of pod templates; looks at the object again if it was changed meanwhile.
 async fn ungate(
     all: &Held<'_>,
     kind: &CompiledKind,
     named: &Named<'_>,
     mut patch: JsonPatch,
     is_dry: bool,
-) -> Result<bool, ClusterError> {
+) -> Result<Ungated, ClusterError> {
     for _ in 1..TRIES {
         match write(all.client, named, &Patch::Json::<()>(patch.clone()), is_dry).await {
-            Ok(()) => return Ok(true),
+            Ok(()) => return Ok(Ungated::Done),
+            Err(ClusterError::Refused(status)) if is_immutable(&status) => {
+                return Ok(Ungated::Immutable);
+            }
             // 422: also that the list of gates is another one now.
             Err(ClusterError::Refused(status)) if matches!(status.code, 409 | 422) => {
                 let Some(object) = named.again(all.client).await? else {
-                    return Ok(false);
+                    return Ok(Ungated::Gone);
                 };
                 match held::ungate(kind, &value(&object)) {
                     Some(again) if again == patch => return Err(ClusterError::Refused(status)),
                     Some(again) => patch = again,
-                    None => return Ok(false),
+                    None => return Ok(Ungated::Gone),
                 }
             }
-            Err(ClusterError::Refused(status)) if status.code == 404 => return Ok(false),
+            Err(ClusterError::Refused(status)) if status.code == 404 => return Ok(Ungated::Gone),
             Err(error) => return Err(error),
         }
     }
     write(all.client, named, &Patch::Json::<()>(patch), is_dry)
         .await
-        .map(|()| true)
+        .map(|()| Ungated::Done)
+}
+
+/// Whether the API server says that a field never changes, and not just that this change is wrong.
+fn is_immutable(status: &Status) -> bool {
+    status.code == 422 && status.message.contains("field is immutable")
 }
 
 /// Starts an object; looks at it again if it was changed meanwhile. False if there is nothing to start any more.

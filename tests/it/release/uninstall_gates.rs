@@ -35,6 +35,7 @@ macro_rules! on_its_own {
 
 on_its_own! {
     lifted_gates: gates_that_were_lifted_leave_templates, "away-lifted";
+    fixed_templates: jobs_whose_template_is_fixed_are_told_of, "away-fixed";
     required_queues: what_needs_a_queue_is_released, "away-required";
 }
 
@@ -171,4 +172,53 @@ async fn what_needs_a_queue_is_released(bed: &Bed, scene: &Scene<'_>) -> Result<
         "{started}"
     );
     Ok(())
+}
+
+/// The template of a Job that is not suspended can't be changed.
+async fn jobs_whose_template_is_fixed_are_told_of(bed: &Bed, scene: &Scene<'_>) -> Result<()> {
+    scene.queue(&[quota("cpu", "1")]).await?;
+    let each = Job::new("each")
+        .queue("q")
+        .annotation("sluice.dev/admission", "PerPod")
+        .pods(2)
+        .runs_forever()
+        .with(&["spec", "backoffLimit"], json!(9));
+    let external = Job::new("external").queue("q").runs_forever().with(
+        &["spec", "template", "spec", "schedulingGates"],
+        json!([{"name": STAYS}]),
+    );
+    scene.create(&each.json()).await?;
+    scene.create(&external.json()).await?;
+    scene.see_pods("Running", 1).await?;
+    scene.see_pods("Pending", 2).await?;
+    let fixed = |name: &str| {
+        let ns = &scene.ns;
+        format!(
+            "left: job.batch/{name} in {ns}: Sluice's gate is in its pod template, so pods that are still to come wait; the template can't be changed: run this again when they are there, to take the gate off them\n"
+        )
+    };
+    for flags in [&["--release-jobs", "--dry-run"][..], &["--release-jobs"]] {
+        let (code, told, left) = uninstall(bed, flags).await?;
+        ensure!(code == 0, "{code}: {told} {left}");
+        for name in ["each", "external"] {
+            ensure!(left.contains(&fixed(name)), "no {} in {left}", fixed(name));
+        }
+        ensure!(
+            !left.contains("error") && !left.contains("Invalid value"),
+            "{left}"
+        );
+    }
+    scene.see_pods("Running", 2).await?;
+    // A pod that comes later waits until the command is run again.
+    let pods = scene.list("Pod").await?;
+    let running = pods.iter().find(|pod| is_running(pod)).map(name_of);
+    scene.delete("Pod", running.unwrap_or_default()).await?;
+    eventually("another pod to come and run", DEADLINE, async || {
+        let (code, told, left) = uninstall(bed, &["--release-jobs"]).await?;
+        ensure!(code == 0, "{code}: {told} {left}");
+        ensure!(told.contains(": gate taken off\n"), "{told}");
+        Ok(())
+    })
+    .await?;
+    scene.see_pods("Running", 2).await.map(drop)
 }
