@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use serde_json::Value;
+use serde_saphyr::Error;
 use sluice_kinds::Problem;
 
 use crate::process::config::kind::Configuration;
@@ -20,7 +21,7 @@ pub enum ConfigError {
     #[error("the file is not one YAML document: {0}")]
     Syntax(String),
     /// Fields of it are wrong.
-    #[error("{}", list(.0).join("; "))]
+    #[error("{}", list(.0).join("\n"))]
     Invalid(Vec<Problem>),
 }
 
@@ -29,13 +30,42 @@ impl ConfigError {
     pub fn lines(&self) -> Vec<String> {
         match self {
             Self::Invalid(problems) => list(problems),
-            other => vec![other.to_string().replace('\n', " ")],
+            other => vec![one_line(&other.to_string())],
         }
     }
 }
 
 fn list(problems: &[Problem]) -> Vec<String> {
-    problems.iter().map(ToString::to_string).collect()
+    let lines = problems.iter().map(ToString::to_string);
+    lines.map(|line| one_line(&line)).collect()
+}
+
+/// A value may have several lines.
+fn one_line(text: &str) -> String {
+    text.replace(['\n', '\r'], " ")
+}
+
+/// Why a text is not one YAML document, and in which line. The parser would quote the lines around it.
+fn not_one_document(error: &Error) -> ConfigError {
+    let error = error.without_snippet();
+    let told = match error {
+        Error::DuplicateMappingKey { key, .. } => {
+            let key = key.as_deref().unwrap_or_default();
+            format!("Duplicate value: {key:?}: a field may be set only once")
+        }
+        Error::MultipleDocuments { .. } => {
+            "Forbidden: a second document; a configuration is one".to_owned()
+        }
+        // It ends with where that is.
+        other => {
+            let text = other.to_string();
+            return ConfigError::Syntax(text.lines().next().unwrap_or_default().to_owned());
+        }
+    };
+    ConfigError::Syntax(match error.location() {
+        Some(at) => format!("line {}, column {}: {told}", at.line(), at.column()),
+        None => told,
+    })
 }
 
 /// Reads the file; without a path everything has its default.
@@ -60,7 +90,7 @@ pub(super) fn parse(text: &str) -> Result<Configuration, ConfigError> {
     let document: Value = if text.trim().is_empty() {
         Value::Null
     } else {
-        serde_saphyr::from_str(text).map_err(|error| ConfigError::Syntax(error.to_string()))?
+        serde_saphyr::from_str(text).map_err(|error| not_one_document(&error))?
     };
     let document = match document {
         // Nothing but comments: told as a file without apiVersion.
@@ -85,7 +115,7 @@ mod tests {
     }
 
     /// Files that are refused: what is wrong, the fields, and what is told.
-    const REFUSED: [(&str, &str, &[&str]); 23] = [
+    const REFUSED: [(&str, &str, &[&str]); 24] = [
         (
             "a label without a value, by which every namespace would be managed",
             "managedNamespaces: {selector: {matchLabels: {team: }}}",
@@ -199,7 +229,9 @@ mod tests {
         (
             "a field twice",
             "ignoredResources: []\nignoredResources: [cpu]",
-            &["the file is not one YAML document: "],
+            &[
+                "the file is not one YAML document: line 4, column 1: Duplicate value: \"ignoredResources\": a field may be set only once",
+            ],
         ),
         (
             "no YAML",
@@ -209,7 +241,14 @@ mod tests {
         (
             "two documents",
             "---\nkind: Configuration\n",
-            &["the file is not one YAML document: "],
+            &[
+                "the file is not one YAML document: line 4, column 1: Forbidden: a second document; a configuration is one",
+            ],
+        ),
+        (
+            "a value of several lines",
+            "undeclaredResources: \"a\\nb\"",
+            &["undeclaredResources: Unsupported value: \"a\\nb\": supported values: "],
         ),
         (
             "all at once",
@@ -241,8 +280,20 @@ mod tests {
             assert_eq!(told.len(), expected.len(), "{name}: {told:#?}");
             for (told, expected) in told.iter().zip(expected) {
                 assert!(told.starts_with(expected), "{name}: {told}");
+                assert_eq!(told.lines().count(), 1, "{name}: {told}");
             }
         }
+    }
+
+    /// The start prints it.
+    #[test]
+    fn an_error_has_a_line_for_each_problem() {
+        let error = parse(&format!(
+            "{HEADER}fairShare: {{}}\nignoredResources: [cpu, cpu]\n"
+        ));
+        let error = error.unwrap_err();
+        assert_eq!(error.to_string(), error.lines().join("\n"));
+        assert_eq!(error.lines().len(), 2);
     }
 
     #[test]
