@@ -10,8 +10,8 @@ use crate::input::{self, Document, InputError};
 use crate::print;
 use crate::read_object;
 use crate::report::{JobKindReport, Misfits, Report};
+use crate::rules::schemas::{self, Schemas};
 use crate::rules::{self, Rules};
-use crate::schemas::{self, Schemas};
 
 const DETAILS: &str = "\
 Reads JobKinds and objects from files, without a cluster, and prints what Sluice reads from the objects:

@@ -15,7 +15,6 @@ mod print;
 mod read_object;
 mod report;
 mod rules;
-mod schemas;
 mod simulate;
 mod table;
 mod uninstall;

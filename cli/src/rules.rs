@@ -1,6 +1,7 @@
 //! JobKinds from files: checked as the API server and Sluice check them. What they make of an object is
 //! said in `report`.
 
+pub mod schemas;
 pub mod shipped;
 
 use serde::de::DeserializeOwned;
@@ -10,7 +11,7 @@ use sluice_crds::{GROUP, JobKind, JobKindSpec, VERSION};
 use sluice_kinds::{CompiledKind, Problem, QueueGates};
 
 use crate::input::Document;
-use crate::schemas::Schemas;
+use crate::rules::schemas::Schemas;
 
 /// A JobKind, and what became of it.
 #[derive(Debug)]

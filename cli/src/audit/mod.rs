@@ -5,26 +5,24 @@
 //! |---|---|
 //! | `finding` | what is found about an object. Pure |
 //! | `listing` | what is asked of the cluster |
+//! | `outcome` | why the command can't be run |
 //! | `text` | what is printed. Pure |
 //!
 //! Must not know the configuration of Sluice: what that says is an option here.
 
 mod finding;
 mod listing;
+mod outcome;
 mod text;
-
-use std::io;
 
 use clap::{Args, ValueEnum};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::ResourceExt as _;
 use sluice_gates::Unlabelled;
-use thiserror::Error;
 
-use crate::cluster::{
-    Cluster, ClusterError, Connection, Format, NAMESPACE, Namespaces, home, run, unknown_keys,
-};
+use crate::cluster::{Cluster, Connection, Format, NAMESPACE, Namespaces, home, run, unknown_keys};
 use finding::{Auditor, NamespaceLabels};
+use outcome::AuditError;
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -60,20 +58,6 @@ enum Action {
     Refuse,
     /// Nothing.
     Ignore,
-}
-
-/// Why the command could not be run.
-#[derive(Debug, Error)]
-pub enum AuditError {
-    /// The cluster does not answer what is asked for.
-    #[error(transparent)]
-    Cluster(#[from] ClusterError),
-    /// The result can't be printed in the form that was asked for.
-    #[error("can't print the result: {0}")]
-    Unprintable(String),
-    /// There is no runtime to ask the cluster with.
-    #[error("can't start: {0}")]
-    NoRuntime(#[source] io::Error),
 }
 
 /// What was found.

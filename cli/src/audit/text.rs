@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-use super::AuditError;
 use super::finding::{Fate, Finding, State};
+use super::outcome::AuditError;
 use crate::cluster::Format;
 use crate::table::{NONE, columns};
 

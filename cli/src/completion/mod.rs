@@ -4,12 +4,14 @@
 //!
 //! | file | what it holds |
 //! |---|---|
+//! | `candidate` | something that a word may be |
 //! | `words` | what is asked for at the end of a command line. Pure |
 //! | `names` | what the cluster has of it |
 //! | `scripts` | what shells and kubectl run |
 //!
 //! Must not tell anything else: whoever completes does not read what is wrong.
 
+mod candidate;
 mod names;
 mod words;
 
@@ -19,6 +21,7 @@ use std::time::Duration;
 
 use clap::{Args, Command, ValueEnum};
 
+use self::candidate::Candidate;
 use self::words::Asked;
 use crate::table::printable;
 
@@ -53,22 +56,6 @@ enum Shell {
     Zsh,
     Fish,
     Kubectl,
-}
-
-/// Something that the word may be.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Candidate {
-    value: String,
-    about: String,
-}
-
-impl Candidate {
-    fn new(value: impl Into<String>) -> Self {
-        Self {
-            value: value.into(),
-            about: String::new(),
-        }
-    }
 }
 
 impl Completion {

@@ -12,7 +12,7 @@ use sluice_crds::{ClusterQueue, Cohort, Gate as GateObject, LocalQueue, POD_GROU
 use sluice_kinds::gates::Gate;
 use sluice_kinds::names;
 
-use super::Candidate;
+use super::candidate::Candidate;
 use super::words::{Names, Scope};
 use crate::cluster::{Cluster, Connection, POD_GROUP, Served, declared, run};
 use crate::rules::shipped;

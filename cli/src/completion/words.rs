@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use clap::builder::ValueHint;
 use clap::{Arg, ArgAction, Command};
 
-use super::Candidate;
+use super::candidate::Candidate;
 
 /// What may stand where something is typed.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -4,9 +4,9 @@ use sluice_kinds::QueueGates;
 
 use super::settings::{Place, Role};
 use crate::input::{self, Document, InputError};
+use crate::rules::schemas::Schemas;
 use crate::rules::shipped::SHIPPED;
 use crate::rules::{self, Rules};
-use crate::schemas::Schemas;
 use crate::simulate::problem::Problems;
 
 /// The JobKinds `given` in files; those `seen` in a cluster, if one was asked, or else the shipped ones, for kinds that
