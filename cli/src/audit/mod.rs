@@ -76,7 +76,7 @@ impl Audit {
     /// # Errors
     /// The cluster does not answer what is asked for.
     pub fn run(&self) -> Result<Audited, AuditError> {
-        Ok(run(self.audit()).map_err(AuditError::NoRuntime)??)
+        run(self.audit()).map_err(AuditError::NoRuntime)?
     }
 
     async fn audit(&self) -> Result<Audited, AuditError> {

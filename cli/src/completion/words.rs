@@ -130,18 +130,16 @@ impl<'a> Line<'a> {
 
     fn read_positional(&mut self, word: &str) {
         let below = self.command.find_subcommand(word);
-        match below.filter(|_| self.positionals == 0 && !self.is_escaped) {
-            Some(below) => {
-                self.path.push(below.get_name());
-                self.command = below;
-            }
-            None => {
-                if let Some(argument) = self.positional() {
-                    self.give(argument, word);
-                }
-                self.positionals = self.positionals.saturating_add(1);
-            }
+        let below = below.filter(|_| self.positionals == 0 && !self.is_escaped);
+        if let Some(below) = below {
+            self.path.push(below.get_name());
+            self.command = below;
+            return;
         }
+        if let Some(argument) = self.positional() {
+            self.give(argument, word);
+        }
+        self.positionals = self.positionals.saturating_add(1);
     }
 
     fn give(&mut self, argument: &'a Arg, value: &str) {

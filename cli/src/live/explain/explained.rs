@@ -135,11 +135,10 @@ pub async fn explained(
         start: None,
         no_estimate: None,
         explanation,
-        requests: workload.map(requests).unwrap_or_else(|| {
-            let mut pods = objects.pods.iter().filter(|_| job.kind == "Pod");
-            let pod = pods.find(|pod| pod.name_any() == job.name);
-            pod.map(requests_of_pod).unwrap_or_default()
-        }),
+        requests: match workload {
+            Some(workload) => requests(workload),
+            None => requests_of_pods(&objects.pods, job),
+        },
         ahead: ahead(&jobs, job),
         job: job.clone(),
         cluster_queue,
@@ -200,8 +199,11 @@ pub(super) fn asked(rules: &CompiledKind, object: &DynamicObject) -> BTreeMap<St
     of_sets(&sets.unwrap_or_default())
 }
 
-fn requests_of_pod(pod: &Pod) -> BTreeMap<String, Quantity> {
-    let asks = view_of(pod).and_then(|view| view.asks.ok());
+/// What a pod that is admitted by itself asks for.
+fn requests_of_pods(pods: &[Pod], job: &Job) -> BTreeMap<String, Quantity> {
+    let mut pods = pods.iter().filter(|_| job.kind == "Pod");
+    let pod = pods.find(|pod| pod.name_any() == job.name);
+    let asks = pod.and_then(view_of).and_then(|view| view.asks.ok());
     of_sets(asks.as_slice())
 }
 
