@@ -9,6 +9,7 @@ use sluice_kinds::path::FieldPath;
 use sluice_kinds::problem::summarize;
 
 use super::cause::{self, Cause};
+use super::pending_reason::NotReserved;
 use super::placement;
 use super::plan_and_notes::{Note, Now, Plan};
 use super::requeue_backoff::Backoff;
@@ -71,6 +72,13 @@ pub(super) fn evicting(
                 purpose: JobPurpose::Restore,
             });
         }
+    }
+    if job.deleting {
+        let status = workload::requeued(record, Next::Never, *now);
+        let text =
+            "Its pods are gone and its quota is free: it is being deleted, and not queued again";
+        return status_write(workload_key, record, status, StatusPurpose::Requeue)
+            .and_note(Note::normal(NotReserved::Deleted.as_str(), text));
     }
     if job.is_paused() && record.spec.active {
         return requeue_paused(situation, workload_key, record);

@@ -35,6 +35,8 @@ pub enum NotReserved {
     KindNotDeclared,
     /// It is deactivated.
     Deactivated,
+    /// Its job is being deleted.
+    Deleted,
 }
 
 impl NotReserved {
@@ -52,6 +54,7 @@ impl NotReserved {
             Self::OnHold => "OnHold",
             Self::KindNotDeclared => "KindNotDeclared",
             Self::Deactivated => "Deactivated",
+            Self::Deleted => "Deleted",
         }
     }
 
@@ -66,6 +69,7 @@ impl NotReserved {
             Self::NoPriority(reason) => Note::warning(reason, message),
             Self::SchedulingGated => Note::normal(SCHEDULING_GATED, message),
             Self::OnHold => Note::normal(SUSPENDED, message),
+            Self::Deleted => Note::normal(self.as_str(), message),
         }
     }
 }

@@ -133,7 +133,7 @@ impl Controller {
             }
             NotReserved::SchedulingGated => State::Gated,
             NotReserved::OnHold => State::OnHold,
-            NotReserved::Deactivated => State::Inactive,
+            NotReserved::Deactivated | NotReserved::Deleted => State::Inactive,
         };
         (state, Some(why(reason.as_str(), &message)))
     }

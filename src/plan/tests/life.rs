@@ -222,7 +222,7 @@ fn each_turn_of_a_jobs_life() {
             "being deleted, evicted and suspended: its controller does nothing more",
             deleted(with(placed(queued(true)), "/status", json!({"active": 1}))),
             Some(evicting()),
-            "requeue [\"Requeued\"]",
+            "requeue [\"Deleted\"]",
         ),
         (
             "being deleted, and finished",

@@ -21,6 +21,9 @@ pub fn waits_for_user(field: &str) -> String {
     )
 }
 
+/// What is told of a Workload whose job is being deleted.
+const NOT_QUEUED_AGAIN: &str = "The job is being deleted: it is not queued again";
+
 /// What becomes of a Workload that has given its quota back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Next {
@@ -30,6 +33,8 @@ pub enum Next {
     QueueAfter(SignedDuration),
     /// It waits for its user, as this says.
     User(String),
+    /// It waits for nothing: its job is being deleted.
+    Never,
 }
 
 /// The status of a Workload that is admitted. `tells_readiness` says whether its job's kind does.
@@ -122,11 +127,12 @@ pub fn evicted(record: &WorkloadRecord, cause: &Cause, now: Now) -> WorkloadStat
 pub fn requeued(record: &WorkloadRecord, next: Next, now: Now) -> WorkloadStatus {
     let requeue_at = match next {
         Next::QueueAfter(backoff) => now.checked_add(backoff).ok(),
-        Next::Queue | Next::User(_) => None,
+        Next::Queue | Next::User(_) | Next::Never => None,
     };
+    let is_over = next == Next::Never;
     let paused = match next {
         Next::User(waits) if record.spec.active => Some(waits),
-        Next::Queue | Next::QueueAfter(_) | Next::User(_) => None,
+        Next::Queue | Next::QueueAfter(_) | Next::User(_) | Next::Never => None,
     };
     let is_paused = paused.is_some();
     let (waits, requeued) = match (paused, record.spec.active, requeue_at) {
@@ -137,6 +143,15 @@ pub fn requeued(record: &WorkloadRecord, next: Next, now: Now) -> WorkloadStatus
                 is_true: false,
                 reason: NotReserved::OnHold.as_str(),
                 message: "Suspended by its user".to_owned(),
+            },
+        ),
+        _ if is_over => (
+            NOT_QUEUED_AGAIN.to_owned(),
+            ConditionUpdate {
+                kind: Type::Requeued,
+                is_true: false,
+                reason: NotReserved::Deleted.as_str(),
+                message: NOT_QUEUED_AGAIN.to_owned(),
             },
         ),
         (None, false, _) => (
@@ -174,6 +189,7 @@ pub fn requeued(record: &WorkloadRecord, next: Next, now: Now) -> WorkloadStatus
         kind: Type::QuotaReserved,
         is_true: false,
         reason: match requeue_at {
+            _ if is_over => NotReserved::Deleted,
             _ if !record.spec.active => NotReserved::Deactivated,
             _ if is_paused => NotReserved::OnHold,
             Some(_) => NotReserved::BACKING_OFF,
