@@ -2,6 +2,8 @@
 //! record is a Workload that names the group; it has no other object. A controller may make the pods of a
 //! group again; of bare pods nobody does.
 
+mod disagreement;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -14,6 +16,7 @@ use sluice_kinds::pod::{PodGroup, PodMode, PodPhase};
 use sluice_kinds::problem::summarize;
 use sluice_kinds::view::{Finished, PodSetView, QueueName};
 
+use self::disagreement::PODS_DISAGREE;
 use super::cause::Cause;
 use super::eviction::requeue;
 use super::place_in_queue::{self, PlaceOf};
@@ -29,6 +32,9 @@ use crate::cache::{GroupKey, PodKey, PodRecord, WorkloadKey, WorkloadRecord};
 
 /// How long a controller may take to make pods again that were deleted, on a busy machine.
 pub const REPLACED_WITHIN: Duration = Duration::from_mins(1);
+
+/// What is told of pods that do not say the same of their group.
+const DISAGREE: &str = "its pods do not agree about it";
 
 /// All that the plan for a group depends on.
 pub struct Situation<'a> {
@@ -137,10 +143,10 @@ fn waiting(situation: &Situation<'_>, first: &PodRecord, group: &PodGroup) -> Pl
     let total = usize::try_from(group.total).unwrap_or(usize::MAX);
     let present = counted(pods, total).len();
     if present < total && workload.is_none() {
-        return Plan::note(Note::normal(
-            "GroupIncomplete",
-            format!("Not all {total} pods of this group exist"),
-        ));
+        let told = format!("Not all {total} pods of this group exist");
+        let note = Note::normal("GroupIncomplete", told.clone());
+        let disagree = |why| Note::warning(PODS_DISAGREE, format!("{told}, and {DISAGREE}: {why}"));
+        return Plan::note(disagreement::told(pods).map_or(note, disagree));
     }
     let pod_sets = match pod_sets(pods, total) {
         Ok(pod_sets) => pod_sets,
@@ -195,7 +201,14 @@ fn waiting(situation: &Situation<'_>, first: &PodRecord, group: &PodGroup) -> Pl
                 Note::normal("Queued", text)
             };
             let note = found.map_or_else(|refused| refused.note(), |_| queued());
-            Plan::write(Write::CreateWorkload(Box::new(object))).and_note(note)
+            let plan = Plan::write(Write::CreateWorkload(Box::new(object))).and_note(note);
+            match disagreement::told(pods) {
+                Some(why) => plan.and_note(Note::warning(
+                    PODS_DISAGREE,
+                    format!("All {total} pods of this group exist, but {DISAGREE}: {why}"),
+                )),
+                None => plan,
+            }
         }
         // Some pods are gone: it keeps its place and can't be admitted until it is complete again.
         Some(_) if present < total => Plan::default(),

@@ -347,3 +347,49 @@ fn a_group_is_ready_when_it_is_complete_and_free() {
     assert!(!ready(vec![waits("a", 0), member("b", 1, gated)]));
     assert!(!ready(vec![waits("a", 0), ended("b", 1, "Failed", true)]));
 }
+
+#[test]
+fn pods_that_do_not_agree_about_their_group_are_told() {
+    let other = |name: &str, minute, total: &str, class: &str| {
+        member(name, minute, |pod| {
+            pod["metadata"]["annotations"]["sluice.dev/pod-group-total-count"] = json!(total);
+            pod["metadata"]["labels"]["sluice.dev/priority-class"] = json!(class);
+        })
+    };
+    let told = |pods: &[Pod]| {
+        let pods: Vec<_> = pods.iter().map(|(key, pod)| (key, pod)).collect();
+        disagreement::told(&pods)
+    };
+    assert_eq!(told(&[]), None);
+    assert_eq!(told(&[waits("a", 0), waits("b", 1)]), None);
+    let queue = member("c", 2, |pod| {
+        pod["metadata"]["labels"]["sluice.dev/queue-name"] = json!("other");
+    });
+    let first = waits("a", 0);
+    let named = match &first.1.queue {
+        QueueName::Named(queue) => format!("{queue:?}"),
+        QueueName::None | QueueName::Invalid(_) => "absent".to_owned(),
+    };
+    assert_eq!(
+        told(&[first, queue]).as_deref(),
+        Some(&*format!(
+            "metadata.labels[sluice.dev/queue-name]: \"other\" in \"c\": must be {named}, as in the oldest pod \"a\""
+        ))
+    );
+    let many = [
+        waits("a", 0),
+        other("b", 1, "3", "high"),
+        other("c", 2, "4", "high"),
+        other("d", 3, "3", "high"),
+        other("e", 4, "3", "high"),
+    ];
+    let expected = "metadata.annotations[sluice.dev/pod-group-total-count]: \"3\" in \"b\", \"c\" (\"4\"), \"d\" and 1 more: must be \"2\", as in the oldest pod \"a\"; \
+         metadata.labels[sluice.dev/priority-class]: \"high\" in \"b\", \"c\", \"d\" and 1 more: must be absent, as in the oldest pod \"a\"";
+    assert_eq!(told(&many).as_deref(), Some(expected));
+    assert_eq!(
+        planned(&many[..2], None),
+        r#"create workload ["Queued", "PodsDisagree"]"#
+    );
+    let alone = [other("a", 0, "3", "high"), waits("b", 1)];
+    assert_eq!(planned(&alone, None), r#"nothing ["PodsDisagree"]"#);
+}
