@@ -1,9 +1,9 @@
 //! What users may do, by the API server's authorizer: a SubjectAccessReview for each question that was not answered
 //! within the last seconds.
 //!
-//! A right that is given or taken away counts after [`KEPT_FOR`] at the latest. Only requests that lift gates with
-//! owners ask; how many questions are under way, answered in a time and kept is bounded, as whoever reaches the
-//! webhook can ask.
+//! A right that is given or taken away counts after [`KEPT_FOR`] at the latest. Only requests ask that lift gates with
+//! owners, or that have a Gate read other objects; how many questions are under way, answered in a time and kept is
+//! bounded, as whoever reaches the webhook can ask.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::pin::Pin;
@@ -13,14 +13,14 @@ use std::time::Duration;
 use k8s_openapi::api::authorization::v1::{
     ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec,
 };
+use kube::Client;
 use kube::api::{Api, PostParams};
-use kube::{Client, Resource};
-use sluice_crds::{Gate, LIFT_VERB};
-use sluice_webhooks::{Access, Permission, UserInfo};
+use sluice_webhooks::{Access, Permission, Right, UserInfo};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
 
 use crate::api::allowance::{Allowance, Shares};
+use crate::api::lookup;
 
 /// Longest time for one answer, the wait for a turn included: whoever lifts a gate waits, and the webhook has 3 s for
 /// all.
@@ -34,6 +34,8 @@ const KEPT_MAX: usize = 1024;
 const KEPT_BYTES_MAX: usize = 8 << 10;
 /// Questions to the API server at the same time.
 const CONCURRENCY: usize = 32;
+/// What is told of questions beyond those.
+const TOO_MANY: &str = "too many such questions came at once";
 /// Questions that may come at once: an edit in each of a thousand namespaces.
 const ALLOWED_AT_ONCE: u32 = 1024;
 /// After this long one more may come: 200 a second.
@@ -54,12 +56,11 @@ pub struct Authorizer {
     answers: Mutex<Answers>,
 }
 
-/// Whether this user may lift this Gate in this namespace.
+/// Whether this user has this right.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Question {
     user: UserInfo,
-    namespace: String,
-    gate: String,
+    right: Right,
 }
 
 /// The latest answers.
@@ -87,10 +88,8 @@ impl Authorizer {
         if let Some(is_allowed) = self.answers(|answers| answers.get(&question, Instant::now())) {
             return permission(is_allowed);
         }
-        let is_within = self.of_namespaces.take(&question.namespace, Instant::now())
-            && self.allowance.take(Instant::now());
-        if !is_within {
-            return Permission::Unknown("too many such questions came at once".to_owned());
+        if !self.is_within(&question.right.namespace) {
+            return Permission::Unknown(TOO_MANY.to_owned());
         }
         // An answer says what was so when the question was sent, or later.
         let asked = Instant::now();
@@ -100,8 +99,28 @@ impl Authorizer {
                 permission(is_allowed)
             }
             Ok(Err(why)) => Permission::Unknown(why),
-            Err(_) => Permission::Unknown(format!("no reply within {} s", DEADLINE.as_secs())),
+            Err(_) => Permission::Unknown(no_reply()),
         }
+    }
+
+    /// Whether one more question may be passed on to the API server, about this namespace.
+    fn is_within(&self, namespace: &str) -> bool {
+        self.of_namespaces.take(namespace, Instant::now()) && self.allowance.take(Instant::now())
+    }
+
+    /// The resource of a kind, as the API server serves it.
+    async fn find(&self, group: &str, kind: &str) -> Result<Option<String>, String> {
+        if !self.is_within("") {
+            return Err(TOO_MANY.to_owned());
+        }
+        let find = async {
+            let _turn = self.turns.acquire().await.map_err(|e| e.to_string())?;
+            let found = lookup::resource(&self.client, group, kind).await;
+            found.map_err(|e| e.to_string())
+        };
+        timeout(DEADLINE, find)
+            .await
+            .unwrap_or_else(|_| Err(no_reply()))
     }
 
     /// Two who ask the same at the same time both do.
@@ -121,33 +140,36 @@ impl Authorizer {
 }
 
 impl Access for Authorizer {
-    fn may_lift<'a>(
+    fn has<'a>(
         &'a self,
         user: &'a UserInfo,
-        namespace: &'a str,
-        gate: &'a str,
+        right: Right,
     ) -> Pin<Box<dyn Future<Output = Permission> + Send + 'a>> {
         Box::pin(self.answer(Question {
             user: user.clone(),
-            namespace: namespace.to_owned(),
-            gate: gate.to_owned(),
+            right,
         }))
+    }
+
+    fn resource<'a>(
+        &'a self,
+        group: &'a str,
+        kind: &'a str,
+    ) -> Pin<Box<dyn Future<Output = Result<Option<String>, String>> + Send + 'a>> {
+        Box::pin(self.find(group, kind))
     }
 }
 
 impl Question {
     /// How much memory it takes, by its texts.
     fn bytes(&self) -> usize {
-        let Self {
-            user,
-            namespace,
-            gate,
-        } = self;
+        let Self { user, right } = self;
         let extra = user
             .extra
             .iter()
             .flat_map(|(key, values)| std::iter::once(key).chain(values));
-        let texts = [&user.username, &user.uid, namespace, gate].into_iter();
+        let of_right = [&right.group, &right.resource, &right.namespace, &right.name];
+        let texts = [&user.username, &user.uid].into_iter().chain(of_right);
         let texts = texts.chain(&user.groups).chain(extra);
         texts.map(|text| text.len() + size_of::<String>()).sum()
     }
@@ -178,6 +200,10 @@ impl Answers {
     }
 }
 
+fn no_reply() -> String {
+    format!("no reply within {} s", DEADLINE.as_secs())
+}
+
 fn permission(is_allowed: bool) -> Permission {
     if is_allowed {
         Permission::Allowed
@@ -188,11 +214,7 @@ fn permission(is_allowed: bool) -> Permission {
 
 /// The question as the API server takes it.
 fn review(question: &Question) -> SubjectAccessReview {
-    let Question {
-        user,
-        namespace,
-        gate,
-    } = question.clone();
+    let Question { user, right } = question.clone();
     let text = |text: String| (!text.is_empty()).then_some(text);
     SubjectAccessReview {
         spec: SubjectAccessReviewSpec {
@@ -201,11 +223,11 @@ fn review(question: &Question) -> SubjectAccessReview {
             groups: Some(user.groups),
             extra: Some(user.extra),
             resource_attributes: Some(ResourceAttributes {
-                verb: Some(LIFT_VERB.to_owned()),
-                group: Some(Gate::group(&()).into_owned()),
-                resource: Some(Gate::plural(&()).into_owned()),
-                name: Some(gate),
-                namespace: text(namespace),
+                verb: Some(right.verb.to_owned()),
+                group: text(right.group),
+                resource: text(right.resource),
+                name: text(right.name),
+                namespace: text(right.namespace),
                 ..ResourceAttributes::default()
             }),
             ..SubjectAccessReviewSpec::default()
@@ -233,8 +255,17 @@ mod tests {
                 groups: vec!["staff".to_owned()],
                 extra: BTreeMap::from([("scopes".to_owned(), vec!["a".to_owned()])]),
             },
-            namespace: "team".to_owned(),
-            gate: "budget.acme.io".to_owned(),
+            right: mk_right("team"),
+        }
+    }
+
+    fn mk_right(namespace: &str) -> Right {
+        Right {
+            verb: "lift",
+            group: "sluice.dev".to_owned(),
+            resource: "gates".to_owned(),
+            namespace: namespace.to_owned(),
+            name: "budget.acme.io".to_owned(),
         }
     }
 
@@ -304,7 +335,7 @@ mod tests {
         assert_eq!(asked.load(Ordering::Relaxed), 256, "for one namespace");
         for n in 0..2000 {
             let question = Question {
-                namespace: format!("team-{}", n % 50),
+                right: mk_right(&format!("team-{}", n % 50)),
                 ..mk(&format!("user-{n}"))
             };
             last = authorizer.answer(question).await;

@@ -5,7 +5,8 @@
 use std::time::Duration;
 
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ObjectMeta};
-use kube::{Client, Error, discovery};
+use kube::discovery::{self, ApiGroup};
+use kube::{Client, Error};
 use tokio::time::timeout;
 use tracing::{debug, warn};
 
@@ -112,6 +113,30 @@ async fn is_served(client: &Client, kind: &GroupVersionKind) -> Option<bool> {
     }
 }
 
+/// The resource of a kind, in whichever version it is served; none if it is not.
+///
+/// # Errors
+/// That can't be told.
+pub async fn resource(client: &Client, group: &str, kind: &str) -> Result<Option<String>, Error> {
+    let Some(found) = served_group(client, group).await? else {
+        return Ok(None);
+    };
+    let mut resources = found.versions().flat_map(|v| found.versioned_resources(v));
+    let found = resources.find(|(resource, _)| resource.kind == *kind);
+    Ok(found.map(|(resource, _)| resource.plural))
+}
+
+/// An API group; none if it is not served.
+async fn served_group(client: &Client, group: &str) -> Result<Option<ApiGroup>, Error> {
+    match timeout(DEADLINE, discovery::group(client, group)).await {
+        Ok(Ok(found)) => Ok(Some(found)),
+        Ok(Err(Error::Discovery(_))) => Ok(None),
+        Ok(Err(Error::Api(status))) if status.code == 404 => Ok(None),
+        Ok(Err(error)) => Err(error),
+        Err(elapsed) => Err(Error::Service(elapsed.into())),
+    }
+}
+
 /// The versions of an API group in which there is such a kind of objects.
 ///
 /// # Errors
@@ -121,12 +146,8 @@ pub async fn served_versions(
     group: &str,
     kind: &str,
 ) -> Result<Vec<String>, Error> {
-    let found = match timeout(DEADLINE, discovery::group(client, group)).await {
-        Ok(Ok(found)) => found,
-        Ok(Err(Error::Discovery(_))) => return Ok(Vec::new()),
-        Ok(Err(Error::Api(status))) if status.code == 404 => return Ok(Vec::new()),
-        Ok(Err(error)) => return Err(error),
-        Err(elapsed) => return Err(Error::Service(elapsed.into())),
+    let Some(found) = served_group(client, group).await? else {
+        return Ok(Vec::new());
     };
     let has_kind = |version: &&str| {
         let resources = found.versioned_resources(version);

@@ -36,7 +36,7 @@ mod server;
 #[cfg(test)]
 mod tests;
 
-pub use admission::access::{Access, Permission};
+pub use admission::access::{Access, Permission, Right};
 pub use admission::observer::{Answered, Observer, Report};
 pub use admission::policy::Policy;
 pub use admission::queue_states::{

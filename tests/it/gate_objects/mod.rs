@@ -12,5 +12,6 @@ mod examples;
 mod outage;
 mod owners;
 mod policy;
+mod reads;
 mod schedule;
 mod templates;

@@ -3,18 +3,54 @@
 
 use std::pin::Pin;
 
+use sluice_crds::{GROUP, LIFT_VERB};
+
 use crate::admission::request::UserInfo;
 
 /// Looks up what users may do.
 pub trait Access: Send + Sync {
-    /// Whether `user` may `lift` the Gate of this name in `namespace`. Must answer within a second: an API server
-    /// waits meanwhile.
-    fn may_lift<'a>(
+    /// Whether `user` has `right`. Must answer within a second: an API server waits meanwhile.
+    fn has<'a>(
         &'a self,
         user: &'a UserInfo,
-        namespace: &'a str,
-        gate: &'a str,
+        right: Right,
     ) -> Pin<Box<dyn Future<Output = Permission> + Send + 'a>>;
+
+    /// The resource by which rights name a kind, such as `configmaps`; none if the kind is not served. Must answer
+    /// within a second, too.
+    fn resource<'a>(
+        &'a self,
+        group: &'a str,
+        kind: &'a str,
+    ) -> Pin<Box<dyn Future<Output = Result<Option<String>, String>> + Send + 'a>>;
+}
+
+/// What somebody may do, as roles say it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Right {
+    /// What is done.
+    pub verb: &'static str,
+    /// The API group of what it is done to.
+    pub group: String,
+    /// The resource.
+    pub resource: String,
+    /// Its namespace; empty: none, or all.
+    pub namespace: String,
+    /// Its name; empty: any.
+    pub name: String,
+}
+
+impl Right {
+    /// To lift the Gate of this name in `namespace`.
+    pub(crate) fn lift(namespace: &str, gate: &str) -> Self {
+        Self {
+            verb: LIFT_VERB,
+            group: GROUP.to_owned(),
+            resource: "gates".to_owned(),
+            namespace: namespace.to_owned(),
+            name: gate.to_owned(),
+        }
+    }
 }
 
 /// Whether somebody may do something.

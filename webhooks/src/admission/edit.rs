@@ -15,11 +15,12 @@ pub(crate) struct Edit<'a> {
 }
 
 impl<'a> Edit<'a> {
-    /// The edit of a request; none of what is being deleted, unless it changes what that tells of its gates.
+    /// The edit of a request; none of what is being deleted, unless it changes what that tells of its gates, or what
+    /// a Gate reads.
     pub(crate) fn of(request: &'a Request) -> Option<Self> {
         let new = request.object.as_ref().filter(|object| {
             let is_judged = request.is_pod() || changes_gates(request, object);
-            is_judged || !is_being_deleted(object)
+            is_judged || changes_what_is_read(request, object) || !is_being_deleted(object)
         })?;
         match request.operation {
             Operation::Create => Some(Self { new, old: None }),
@@ -45,4 +46,12 @@ fn changes_gates(request: &Request, new: &Value) -> bool {
     let old = request.old_object.as_ref();
     let differs = |key: &&str| old.is_some_and(|old| annotation(old, key) != annotation(new, key));
     request.operation == Operation::Update && GATE_ANNOTATIONS.iter().chain(&OF_GATES).any(differs)
+}
+
+/// Whether the request changes what a Gate has Sluice read: it does so until it is gone.
+fn changes_what_is_read(request: &Request, new: &Value) -> bool {
+    let after = |object: &Value| object.pointer("/spec/after").cloned();
+    let is_gate = request.kind.group == sluice_crds::GROUP && request.kind.kind == "Gate";
+    let old = request.old_object.as_ref();
+    is_gate && old.is_some_and(|old| after(old) != after(new))
 }

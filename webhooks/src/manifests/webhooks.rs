@@ -54,7 +54,11 @@ pub fn validating(options: &Options) -> ValidatingWebhookConfiguration {
         (
             VALIDATE_OBJECTS,
             vec![own_rule()],
-            conditions(options, conditions::entry::spec_is_new()),
+            vec![
+                conditions::entry::not_by(&options.username()),
+                conditions::entry::own_not_being_deleted(),
+                conditions::entry::spec_is_new(),
+            ],
         ),
         (
             VALIDATE_PODS,

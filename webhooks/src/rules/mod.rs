@@ -11,7 +11,7 @@ pub(crate) mod enforcement;
 pub(crate) mod gates;
 pub(crate) mod growth;
 pub(crate) mod jobs;
-mod own;
+pub(crate) mod own;
 mod patched;
 pub(crate) mod pods;
 pub(crate) mod queue_label;

@@ -4,7 +4,7 @@
 use json_patch::PatchOperation;
 use sluice_kinds::problem::Problem;
 
-use crate::admission::access::Access;
+use crate::admission::access::{Access, Right};
 use crate::admission::edit::Edit;
 use crate::admission::policy::Policy;
 use crate::admission::request::Request;
@@ -30,7 +30,7 @@ pub fn validate(request: &Request, policy: &Policy) -> Verdict {
             Some(maker) => {
                 enforcement::owners_without_jobkind::validate(maker, request, &edit, policy)
             }
-            // Nothing holds it: all that counts is who writes it, which is asked in `may_lift`.
+            // Nothing holds it: all that counts is who writes it, which is asked in `has_rights`.
             None if applies::pod_controllers::of(request, policy).is_some() => Verdict::allowed(),
             None => validate_object(request, &edit, policy),
         },
@@ -73,17 +73,18 @@ pub async fn look_up(request: &Request, schemas: &dyn Schemas) -> Verdict {
     }
 }
 
-/// Whether the author of a request that [`validate`] has nothing against may lift the gates that it lifts, and those
-/// whose Gates apply to the object only as edited.
-pub async fn may_lift(request: &Request, policy: &Policy, access: &dyn Access) -> Verdict {
-    let rights = match Edit::of(request) {
-        Some(edit) if request.kind.group != sluice_crds::GROUP => {
-            match needed(request, &edit, policy) {
-                Ok(rights) => rights,
-                Err(verdict) => return verdict,
-            }
-        }
-        Some(_) | None => return Verdict::allowed(),
+/// Whether the author of a request that [`validate`] has nothing against has the rights that it needs: to lift the gates
+/// that it lifts, and those whose Gates apply to the object only as edited; and to get what a Gate has Sluice read.
+pub async fn has_rights(request: &Request, policy: &Policy, access: &dyn Access) -> Verdict {
+    let Some(edit) = Edit::of(request) else {
+        return Verdict::allowed();
+    };
+    if request.kind.group == sluice_crds::GROUP {
+        return own::reads::judge(request, &edit, access).await;
+    }
+    let rights = match needed(request, &edit, policy) {
+        Ok(rights) => rights,
+        Err(verdict) => return verdict,
     };
     if let Some(problem) = gates::lift::too_many(&rights) {
         return Verdict::of(vec![problem]);
@@ -91,7 +92,8 @@ pub async fn may_lift(request: &Request, policy: &Policy, access: &dyn Access) -
     // All at once: each may take as long as there is time for all.
     let (user, namespace) = (&request.user_info, &request.namespace);
     let answers = rights.into_iter().map(async |right| {
-        let answer = access.may_lift(user, namespace, &right.object).await;
+        let asked = Right::lift(namespace, &right.object);
+        let answer = access.has(user, asked).await;
         (right, answer)
     });
     let answers = futures::future::join_all(answers).await;

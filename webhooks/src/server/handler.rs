@@ -64,7 +64,7 @@ impl Question {
         if !judged.is_allowed() {
             return judged;
         }
-        let verdict = review::may_lift(request, policy, &*outside.access).await;
+        let verdict = review::has_rights(request, policy, &*outside.access).await;
         if !verdict.is_allowed() {
             return verdict;
         }
@@ -85,7 +85,7 @@ struct Handler {
 }
 
 /// The paths `/validate`, `/mutate` and `/healthz`. Every request is judged by the policy that
-/// `policy` holds when its body is complete; JobKinds and lifted gates also by what is known `outside`.
+/// `policy` holds when its body is complete; JobKinds, lifted gates and what Gates read also by what is known `outside`.
 pub fn router(policy: &Arc<ArcSwap<Policy>>, outside: Outside) -> Router {
     let budget = Budget::new();
     let (clock, observer) = (outside.clock, outside.observer.clone());

@@ -11,8 +11,8 @@ use sluice_gates::Enforced;
 use sluice_kinds::gates::Gate;
 
 use super::*;
-use crate::review::may_lift;
-use crate::{Access, Answered, Observer, Outside, Permission, Report, UserInfo};
+use crate::review::has_rights;
+use crate::{Access, Answered, Observer, Outside, Permission, Report, Right, UserInfo};
 
 /// An authorizer that says this of everybody, and keeps what it was asked.
 struct Fixed(Permission, Mutex<Vec<String>>);
@@ -24,15 +24,23 @@ impl Fixed {
 }
 
 impl Access for Fixed {
-    fn may_lift<'a>(
+    fn has<'a>(
         &'a self,
         user: &'a UserInfo,
-        namespace: &'a str,
-        gate: &'a str,
+        right: Right,
     ) -> Pin<Box<dyn Future<Output = Permission> + Send + 'a>> {
-        let asked = format!("{} {namespace} {gate}", user.username);
+        assert_eq!((right.verb, &*right.resource), ("lift", "gates"));
+        let asked = format!("{} {} {}", user.username, right.namespace, right.name);
         self.1.lock().unwrap().push(asked);
         Box::pin(async { self.0.clone() })
+    }
+
+    fn resource<'a>(
+        &'a self,
+        _: &'a str,
+        _: &'a str,
+    ) -> Pin<Box<dyn Future<Output = Result<Option<String>, String>> + Send + 'a>> {
+        Box::pin(async { Ok(None) })
     }
 }
 
@@ -94,7 +102,7 @@ pub(super) fn judge_by(
 ) -> (Verdict, Vec<String>) {
     let access = Fixed::new(permission);
     let request = mk_request(user, old, new);
-    let verdict = futures::executor::block_on(may_lift(&request, policy, &access));
+    let verdict = futures::executor::block_on(has_rights(&request, policy, &access));
     (verdict, access.1.into_inner().unwrap())
 }
 
@@ -181,7 +189,7 @@ fn so_many_rights_are_asked_for_and_no_more() {
         let access = Fixed::new(Permission::Allowed);
         let old = mk_job(&[], &[(GATES, &names[..count].join(","))], true);
         let request = mk_request(USER, Some(&old), &mk_job(&[], &[], true));
-        let verdict = futures::executor::block_on(may_lift(&request, &policy, &access));
+        let verdict = futures::executor::block_on(has_rights(&request, &policy, &access));
         (verdict.message(), access.1.into_inner().unwrap().len())
     };
     assert_eq!(judge(32), (String::new(), 32));
@@ -222,7 +230,7 @@ fn creation_deletion_and_sluice_need_no_right() {
     review["request"]["oldObject"] = mk_job(&[], &[(GATED, "acme.io/budget")], true);
     let request = Request::parse(review.to_string().as_bytes()).unwrap();
     let access = Fixed::new(Permission::Denied);
-    let verdict = futures::executor::block_on(may_lift(&request, &mk_gated_policy(), &access));
+    let verdict = futures::executor::block_on(has_rights(&request, &mk_gated_policy(), &access));
     assert!(verdict.is_allowed());
 }
 

@@ -24,6 +24,7 @@ mod marks;
 mod mutation;
 mod own;
 mod pods;
+mod reads;
 mod refusals;
 mod requests;
 mod schemas;

@@ -31,6 +31,22 @@ pub(crate) fn not_being_deleted() -> MatchCondition {
     )
 }
 
+/// The same of objects of Sluice's own: a Gate reads what it waits for until it is gone.
+pub(crate) fn own_not_being_deleted() -> MatchCondition {
+    condition(
+        "not-being-deleted",
+        format!(
+            "!has(object.metadata.deletionTimestamp) ||\nrequest.kind.kind == 'Gate' && {}",
+            after_differs()
+        ),
+    )
+}
+
+/// CEL: the edit changes what a Gate waits for.
+pub(crate) fn after_differs() -> String {
+    differs("has({}.spec) && has({}.spec.after)", "{}.spec.after")
+}
+
 /// The object is new, or its spec is.
 pub(crate) fn spec_is_new() -> MatchCondition {
     let expression = format!(

@@ -13,8 +13,8 @@ use crate::manifests::held::{self, HeldKind, Subject};
 use crate::manifests::options::Options;
 use crate::manifests::policies::policy::{Mutating, Validating, document};
 use crate::manifests::policies::{
-    enforced, gate_applies, gate_marks, gate_owners, gate_pods, hold, jobs, marking, pods,
-    suspending, workloads,
+    enforced, gate_applies, gate_marks, gate_owners, gate_pods, gate_reads, hold, jobs, marking,
+    pods, suspending, workloads,
 };
 
 /// The policies that refuse.
@@ -25,7 +25,11 @@ pub fn validating(options: &Options, kinds: &[HeldKind]) -> Vec<Validating> {
         Subject::Metadata(kind) => marking::validating(options, kind, kinds),
         Subject::Suspended(group) => suspending::validating(options, &group, kinds),
     })
-    .chain([pods::policy(options, kinds), workloads::policy()])
+    .chain([
+        pods::policy(options, kinds),
+        workloads::policy(),
+        gate_reads::policy(),
+    ])
     .map(|rules| rules.validating(options))
     .chain(gate_owners::policies(options, kinds))
     .chain(gate_applies::policies(options, kinds))

@@ -7,6 +7,7 @@ mod gate_applies;
 mod gate_marks;
 mod gate_owners;
 mod gate_pods;
+mod gate_reads;
 mod generate;
 mod hold;
 mod jobs;

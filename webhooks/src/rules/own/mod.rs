@@ -5,4 +5,5 @@
 pub(crate) mod gates;
 pub(crate) mod job_kinds;
 pub(crate) mod quotas;
+pub(crate) mod reads;
 pub(crate) mod validate;

@@ -80,6 +80,6 @@ fn verdict<T: DeserializeOwned>(edit: &Edit<'_>, check: impl Fn(&T) -> Vec<Probl
     Verdict::of(problems)
 }
 
-fn read<T: DeserializeOwned>(object: &Value) -> Result<T, Problem> {
+pub(super) fn read<T: DeserializeOwned>(object: &Value) -> Result<T, Problem> {
     T::deserialize(object).map_err(|error| Problem::invalid("spec", "object", error.to_string()))
 }
