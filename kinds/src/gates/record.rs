@@ -5,16 +5,20 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use sluice_crds::{DEACTIVATED_BY_ANNOTATION, EXPIRED_GATES_ANNOTATION, LIFTED_GATES_ANNOTATION};
+use sluice_crds::{
+    DEACTIVATED_BY_ANNOTATION, EXPIRED_GATES_ANNOTATION, GATE_FAILURES_ANNOTATION,
+    LIFTED_GATES_ANNOTATION,
+};
 
 use super::annotations::GATES_MAX;
 use super::gate_name::Gate;
 
-/// The annotations that keep it.
-pub const OF_GATES: [&str; 3] = [
+/// The annotations that keep it, and that say why it was given gates.
+pub const OF_GATES: [&str; 4] = [
     LIFTED_GATES_ANNOTATION,
     EXPIRED_GATES_ANNOTATION,
     DEACTIVATED_BY_ANNOTATION,
+    GATE_FAILURES_ANNOTATION,
 ];
 /// Longest name of a user that is kept, in bytes.
 const USER_BYTES_MAX: usize = 253;

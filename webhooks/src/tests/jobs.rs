@@ -399,6 +399,8 @@ fn nobody_but_sluice_writes_what_a_job_keeps_of_its_gates() {
     let refused = |name: &str| {
         format!("metadata.annotations[sluice.dev/{name}]: Forbidden: is set by Sluice alone")
     };
+    let reasoned = mk("sluice.dev/gate-failures", "acme.io/x: why");
+    let of_reasoned = refused("gate-failures");
     let (of_lifted, of_expired, of_deactivated) = (
         refused("lifted-gates"),
         refused("expired-gates"),
@@ -412,6 +414,7 @@ fn nobody_but_sluice_writes_what_a_job_keeps_of_its_gates() {
         ("kept", Some(own.clone()), own.clone(), ""),
         ("expired", Some(plain()), expired.clone(), &*of_expired),
         ("not expired", Some(expired), plain(), &*of_expired),
+        ("reasoned", Some(plain()), reasoned, &*of_reasoned),
         (
             "deactivated",
             Some(plain()),

@@ -8,8 +8,9 @@
 
 use k8s_openapi::api::admissionregistration::v1::Validation;
 use sluice_crds::{
-    ADMISSION_ANNOTATION, DEACTIVATED_BY_ANNOTATION, EXPIRED_GATES_ANNOTATION, JobKindSpec,
-    LIFTED_GATES_ANNOTATION, QUEUE_REQUIRED_GATE, RELEASED_ANNOTATION,
+    ADMISSION_ANNOTATION, DEACTIVATED_BY_ANNOTATION, EXPIRED_GATES_ANNOTATION,
+    GATE_FAILURES_ANNOTATION, JobKindSpec, LIFTED_GATES_ANNOTATION, QUEUE_REQUIRED_GATE,
+    RELEASED_ANNOTATION,
 };
 use sluice_kinds::hold::ASKS_FOR_EACH_POD;
 use sluice_kinds::problem::fill;
@@ -88,7 +89,12 @@ pub(super) fn records() -> String {
         let at = Map::Annotations.field(key);
         when(&condition, &forbidden(&at, BY_SLUICE))
     };
-    let set = [RELEASED_ANNOTATION, DEACTIVATED_BY_ANNOTATION].map(|key| {
+    let set = [
+        RELEASED_ANNOTATION,
+        DEACTIVATED_BY_ANNOTATION,
+        GATE_FAILURES_ANNOTATION,
+    ];
+    let set = set.map(|key| {
         let differs = differs(Map::Annotations, key);
         problem(
             format!(

@@ -6,9 +6,9 @@
 use k8s_openapi::api::admissionregistration::v1::{Validation, Variable};
 use sluice_crds::{
     ADMITTED_ANNOTATION, DEACTIVATED_BY_ANNOTATION, EXPIRED_GATES_ANNOTATION,
-    LIFTED_GATES_ANNOTATION, MANAGED_LABEL, POD_GROUP_LABEL, POD_GROUP_LABELS_ANNOTATION,
-    POD_GROUP_TOTAL_ANNOTATION, POD_GROUP_TOTAL_FROM_ANNOTATION, POD_SET_ANNOTATION,
-    PROPAGATED_GATES_ANNOTATION, RETRIABLE_IN_GROUP_ANNOTATION,
+    GATE_FAILURES_ANNOTATION, LIFTED_GATES_ANNOTATION, MANAGED_LABEL, POD_GROUP_LABEL,
+    POD_GROUP_LABELS_ANNOTATION, POD_GROUP_TOTAL_ANNOTATION, POD_GROUP_TOTAL_FROM_ANNOTATION,
+    POD_SET_ANNOTATION, PROPAGATED_GATES_ANNOTATION, RETRIABLE_IN_GROUP_ANNOTATION,
 };
 use sluice_kinds::marks::{OF_OWNER, OF_POD, STANDS_FOR_ANNOTATION};
 use sluice_kinds::pod::{GROUP_PODS_MAX, GROUP_TOTAL, UNCOUNTED_GROUP, UNNAMED_GROUP};
@@ -113,6 +113,10 @@ fn create(options: &Options) -> String {
         &format!("'{ADMITTED_ANNOTATION}' in variables.annotations"),
         &forbidden(&Map::Annotations.field(ADMITTED_ANNOTATION), BY_SLUICE),
     );
+    let failures = when(
+        &format!("'{GATE_FAILURES_ANNOTATION}' in variables.annotations && !variables.isOwned"),
+        &forbidden(&Map::Annotations.field(GATE_FAILURES_ANNOTATION), BY_SLUICE),
+    );
     let listed = when(
         "!variables.isOwned && variables.listed.exists(g, !(g in variables.propagated))",
         &forbidden(
@@ -134,6 +138,7 @@ fn create(options: &Options) -> String {
     );
     format!(
         "{admitted} +\n\
+         {failures} +\n\
          {listed} +\n\
          {} +\n\
          (variables.isOwned ? [] :\n\
@@ -209,6 +214,7 @@ fn update(options: &Options) -> String {
         (POD_SET_ANNOTATION, BY_SLUICE),
         (LIFTED_GATES_ANNOTATION, BY_SLUICE),
         (EXPIRED_GATES_ANNOTATION, BY_SLUICE),
+        (GATE_FAILURES_ANNOTATION, BY_SLUICE),
     ];
     let opt_ins = options
         .queue_gates

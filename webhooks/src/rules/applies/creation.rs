@@ -40,10 +40,14 @@ pub(crate) struct Born {
 /// # Errors
 /// It can't be created so, or can't be judged yet.
 pub(crate) fn set(request: &Request, edit: &Edit<'_>, policy: &Policy) -> Result<Born, Verdict> {
-    if !is_birth(request, edit) || !is_judged(request, edit.new, policy) {
+    if !is_birth(request, edit) {
         return Ok(Born::default());
     }
-    let applying = applying(request, edit.new, policy)?;
+    let applying = if is_judged(request, edit.new, policy) {
+        applying(request, edit.new, policy)?
+    } else {
+        Applying::new()
+    };
     if let Some(problem) = check_has_no_controller(request, edit.new, &applying) {
         return Err(Verdict::of(vec![problem]));
     }

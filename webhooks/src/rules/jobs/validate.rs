@@ -4,7 +4,7 @@
 use serde_json::Value;
 use sluice_crds::{
     ADMISSION_ANNOTATION, DEACTIVATED_BY_ANNOTATION, EXPIRED_GATES_ANNOTATION,
-    LIFTED_GATES_ANNOTATION, RELEASED_ANNOTATION,
+    GATE_FAILURES_ANNOTATION, LIFTED_GATES_ANNOTATION, RELEASED_ANNOTATION,
 };
 use sluice_kinds::gates;
 use sluice_kinds::hold::admission_mode;
@@ -254,8 +254,10 @@ fn names(record: Option<&Value>, edit: &Edit<'_>) -> bool {
 /// child itself.
 fn check_records(request: &Request, edit: &Edit<'_>, is_copied: bool) -> Vec<Problem> {
     let old = |key| edit.old.and_then(|old| annotation(old, key));
+    // Why an object was given gates is written at its creation.
+    let failures = edit.old.map(|_| GATE_FAILURES_ANNOTATION);
     let set = [RELEASED_ANNOTATION, DEACTIVATED_BY_ANNOTATION];
-    let set = set.into_iter().filter(|key| {
+    let set = set.into_iter().chain(failures).filter(|key| {
         let new = annotation(edit.new, key);
         !is_copied && new.is_some() && new != old(key)
     });
