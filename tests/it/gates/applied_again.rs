@@ -5,12 +5,14 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
 use crate::gates::kubectl::kubectl_answered;
-use crate::support::objects::{GATED, Job, is_suspended, quota};
+use crate::support::enforcement::{Fate, enforce, is_required};
+use crate::support::objects::{GATED, GATES, Job, here, is_suspended, own, own_gate, quota};
 use crate::support::pods::{Pod, has_queue_gate};
 use crate::support::{Scene, bed};
 
 const CLIENT: &[&str] = &["apply", "-f", "-"];
 const SERVER: &[&str] = &["apply", "-f", "-", "--server-side", "--force-conflicts"];
+const REPLACE: &[&str] = &["replace", "-f", "-"];
 const ARGO: &[&str] = &["apply", "-f", "-", "--server-side", "--field-manager=argo"];
 
 /// Applies `object`; gives what kubectl warns of.
@@ -20,6 +22,15 @@ async fn apply(scene: &Scene<'_>, args: &[&str], object: &Value) -> Result<Strin
     let told = output.stderr.clone();
     output.ok()?;
     Ok(told)
+}
+
+/// `manifest` as it takes the place of the Job of this name: with what the API server has set.
+async fn replacement(scene: &Scene<'_>, name: &str, manifest: &Value) -> Result<Value> {
+    let stored = scene.get("Job", name).await?;
+    let mut manifest = manifest.clone();
+    manifest["spec"]["selector"] = stored["spec"]["selector"].clone();
+    manifest["spec"]["template"]["metadata"] = stored["spec"]["template"]["metadata"].clone();
+    Ok(manifest)
 }
 
 /// A Job that waits, as its queue has too little quota for it.
@@ -129,6 +140,75 @@ async fn who_replaces_an_object_by_its_manifest_without_the_gate_is_kept() -> Re
         let record = job["metadata"]["annotations"]["sluice.dev/lifted-gates"].as_str();
         let uid = job["metadata"]["uid"].as_str().context("no UID")?;
         ensure!(record.is_some_and(|record| record.contains(uid)), "{job}");
+        Ok(())
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_manifest_lifts_no_gate_that_it_never_named() -> Result<()> {
+    bed::shared("applied-gates", async |scene| {
+        let (gate, object) = own_gate(&scene.ns, "budget");
+        let spec = json!({"appliesTo": {"namespaceSelector": here(&scene.ns)}});
+        scene.apply(&own("Gate", &object, spec)).await?;
+        scene
+            .see_condition("Gate", &object, "Applied", "True", "InPlace")
+            .await?;
+        let gates = |stored: &Value| stored["metadata"]["annotations"][GATES].clone();
+        for (name, args) in [("client", CLIENT), ("server", SERVER), ("argo", ARGO)] {
+            let job = Job::new(name).gates("acme.io/a").json();
+            apply(scene, args, &job).await?;
+            let both = json!(format!("acme.io/a,{gate}"));
+            let born = scene.get("Job", name).await?;
+            ensure!(gates(&born) == both, "{born}");
+            // Whoever applies it may lift the gate.
+            for _ in 0..2 {
+                let told = apply(scene, args, &job).await?;
+                ensure!(
+                    told.contains(&format!("held by gate {gate}")),
+                    "{name}: {told}"
+                );
+                let stored = scene.get("Job", name).await?;
+                ensure!(gates(&stored) == both, "{name}: {stored}");
+                ensure!(is_suspended(&stored), "{stored}");
+            }
+            // On purpose it is lifted.
+            let lifted = json!({"metadata": {"annotations": {(GATES): "acme.io/a"}}});
+            let stored = scene.merge("Job", name, lifted).await?;
+            ensure!(gates(&stored) == json!("acme.io/a"), "{stored}");
+        }
+        scene.delete("Gate", &object).await
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_without_a_queue_stays_held_beside_other_gates() -> Result<()> {
+    bed::shared("applied-required", async |scene| {
+        enforce(scene, Some("Hold"), Fate::Held).await?;
+        for (name, args) in [
+            ("client", CLIENT),
+            ("server", SERVER),
+            ("replaced", REPLACE),
+        ] {
+            let job = Job::new(name).gates("acme.io/a").json();
+            let is_replaced = args == REPLACE;
+            apply(scene, if is_replaced { CLIENT } else { args }, &job).await?;
+            let manifest = if is_replaced {
+                replacement(scene, name, &job).await?
+            } else {
+                job
+            };
+            let born = scene.get("Job", name).await?;
+            ensure!(is_required(&born), "{born}");
+            for _ in 0..2 {
+                let told = apply(scene, args, &manifest).await?;
+                ensure!(told.contains("requires a queue"), "{name}: {told}");
+                let stored = scene.get("Job", name).await?;
+                ensure!(is_required(&stored), "{name}: {stored}");
+                ensure!(is_suspended(&stored), "{stored}");
+            }
+        }
         Ok(())
     })
     .await

@@ -1,13 +1,65 @@
 //! Who applies a manifest, as `metadata.managedFields` tell: whether a field of which he said nothing, or the same as
 //! before, is lost by that alone. Whoever sets a field on purpose writes to it in another way.
 
+use std::collections::BTreeSet;
+
 use json_patch::jsonptr::PointerBuf;
 use json_patch::{AddOperation, PatchOperation};
 use serde_json::{Value, json};
-use sluice_kinds::gates::gates_removed;
+use sluice_kinds::gates::{ADMISSION_GATED_BY, Gate, gate_annotations, gates_removed, named};
+use sluice_kinds::metadata::annotation_text;
 
 use crate::admission::edit::Edit;
 use crate::admission::request::Request;
+
+/// Where `kubectl apply`, and tools that do as it does, keep the manifest that was applied.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+/// The field managers of those that write to each field which differs from the manifest.
+const APPLIERS: [&str; 2] = ["kubectl-client-side-apply", "argocd-controller"];
+/// The field manager of `kubectl replace`.
+const REPLACER: &str = "kubectl-replace";
+
+/// Whether a manifest takes the place of the object, whatever was written to that since.
+pub(crate) fn is_replaced(request: &Request) -> bool {
+    request.options.field_manager == REPLACER
+}
+
+/// The manifests that were applied to the object before, and are now, by a client that compares them itself.
+pub(crate) fn manifests(request: &Request, edit: &Edit<'_>) -> Option<[Value; 2]> {
+    let read = |object| serde_json::from_str(annotation_text(object, LAST_APPLIED)?).ok();
+    let is_applied = APPLIERS.contains(&request.options.field_manager.as_str());
+    let old = edit.old.filter(|_| is_applied)?;
+    Some([read(old)?, read(edit.new)?])
+}
+
+/// The gates that an edit takes out of the annotations.
+fn gates_lost(edit: &Edit<'_>) -> BTreeSet<Gate> {
+    let of = |object| named(&gate_annotations(object));
+    let before = edit.old.map(of).unwrap_or_default();
+    &before - &of(edit.new)
+}
+
+/// The gates that a manifest takes out of the annotations because it never named them: the object got them when it was
+/// created. Of whoever applies on the server that is taken for so of those that are to be `set` on the object as it is now.
+pub(crate) fn gates_never_named(
+    request: &Request,
+    edit: &Edit<'_>,
+    set: impl FnOnce() -> BTreeSet<Gate>,
+) -> BTreeSet<Gate> {
+    let lost = gates_lost(edit);
+    if lost.is_empty() {
+        return lost;
+    }
+    if let Some([before, _]) = manifests(request, edit) {
+        return &lost - &named(&gate_annotations(&before));
+    }
+    // Nothing tells what a manifest said that was applied on the server.
+    let path = ["metadata", "annotations", ADMISSION_GATED_BY];
+    if is_by_manifest(request, edit, &path) {
+        return &lost & &set();
+    }
+    BTreeSet::new()
+}
 
 /// Whether a manifest is applied on the server that said of the field at `path` before what it says now, or that says
 /// nothing of it any more. `kubectl` gives what a webhook has changed to whoever applies, so his next manifest drops it.

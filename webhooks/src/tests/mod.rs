@@ -25,6 +25,7 @@ mod mutation;
 mod own;
 mod pods;
 mod reads;
+mod reapplied;
 mod refusals;
 mod requests;
 mod schemas;

@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 
 use json_patch::PatchOperation;
 use serde_json::Value;
+use sluice_crds::GATE_FAILURES_ANNOTATION;
 use sluice_kinds::gates::{self, Gate, GateState};
+use sluice_kinds::metadata::annotation_text;
 use sluice_kinds::patch::gate_object_patch;
 use sluice_kinds::problem::{Problem, fill};
 
@@ -16,11 +18,14 @@ use crate::admission::verdict::Verdict;
 use crate::rules::applies::candidate::is_owned_pod;
 use crate::rules::applies::which::{Applying, applying, is_judged};
 use crate::rules::patched::patched;
+use crate::rules::reapplied::gates_never_named;
 
 /// The rule for a pod with a controller, which gates do not hold, named or not: the gate and its Gate.
 pub(crate) const HAS_CONTROLLER: &str = "gate {} is set by Gate {}, and would not hold a pod with a controller, which only its controller may name; create the pod without the owner reference, or declare the kind of the owner in a JobKind";
 /// What is told of an object that lacks a gate after all: the gate and its Gate.
 const NOT_SET: &str = "gate {} is missing, which Gate {} sets: the object or the Gate was changed meanwhile; try again";
+/// What is told of a gate that a manifest takes away by not naming it.
+const NOT_NAMED: &str = "held by gate {}, which was set when the object was created: a manifest that never named the gate does not lift it";
 /// Longest description of a Gate in a warning, in characters: API servers cut long warnings.
 const DESCRIPTION_CHARS_MAX: usize = 120;
 
@@ -41,7 +46,7 @@ pub(crate) struct Born {
 /// It can't be created so, or can't be judged yet.
 pub(crate) fn set(request: &Request, edit: &Edit<'_>, policy: &Policy) -> Result<Born, Verdict> {
     if !is_birth(request, edit) {
-        return Ok(Born::default());
+        return Ok(kept(request, edit, policy).unwrap_or_default());
     }
     let applying = if is_judged(request, edit.new, policy) {
         applying(request, edit.new, policy)?
@@ -90,6 +95,33 @@ pub(crate) fn check_set(request: &Request, edit: &Edit<'_>, policy: &Policy) -> 
     };
     let field = gates::field_of(gates::ADMISSION_GATED_BY);
     Verdict::early(Problem::forbidden(field, about(NOT_SET, gate)))
+}
+
+/// What puts the gates back that a manifest drops, as it never named them. Whoever takes one out on purpose writes to the
+/// annotation in another way, and is asked for his right to.
+fn kept(request: &Request, edit: &Edit<'_>, policy: &Policy) -> Option<Born> {
+    let old = edit.old?;
+    if !request.sub_resource.is_empty() || policy.is_sluice(&request.user_info.username) {
+        return None;
+    }
+    let set = || {
+        let applying = applying(request, edit.new, policy).unwrap_or_default();
+        applying.into_keys().cloned().collect()
+    };
+    let mut lost = gates_never_named(request, edit, set);
+    // It has rules of its own.
+    lost.retain(|gate| !gate.is_queue_required());
+    if lost.is_empty() {
+        return None;
+    }
+    let failures = annotation_text(old, GATE_FAILURES_ANNOTATION).unwrap_or_default();
+    let patch = gate_object_patch(edit.new, &lost, failures).ok()?.0;
+    let told = lost.iter().map(|gate| fill(NOT_NAMED, &[gate.as_str()]));
+    Some(Born {
+        object: Some(patched(edit.new, &patch)),
+        patch,
+        warnings: told.collect(),
+    })
 }
 
 fn is_birth(request: &Request, edit: &Edit<'_>) -> bool {

@@ -1,14 +1,14 @@
 //! An object that is being created and names no queue, where one is required: it gets the label, or the gate, or is
 //! refused.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use json_patch::PatchOperation;
 use serde_json::Value;
-use sluice_crds::QUEUE_NAME_LABEL;
+use sluice_crds::{GATE_FAILURES_ANNOTATION, QUEUE_NAME_LABEL};
 use sluice_gates::{Enforced, Unlabelled};
 use sluice_kinds::gates::{self, Gate, GateState};
-use sluice_kinds::metadata::controller;
+use sluice_kinds::metadata::{annotation_text, controller};
 use sluice_kinds::patch::{gate_object_patch, label_object_patch};
 use sluice_kinds::problem::Problem;
 
@@ -18,15 +18,12 @@ use crate::admission::request::Request;
 use crate::admission::verdict::Verdict;
 use crate::rules::enforcement::required::{field, refused, required, warning};
 use crate::rules::patched::patched;
-use crate::rules::reapplied::is_by_manifest;
+use crate::rules::reapplied::{gates_never_named, is_by_manifest, is_replaced};
 
 /// The rule for a pod that names a controller.
 pub(crate) const OWNED: &str = "gates do not hold a pod with a controller, which only controllers may name; name a queue, or create the pod without the owner reference";
 /// What is told of an object that is to have the label or the gate and lacks it.
 pub(crate) const NOT_SET: &str = "the object has neither a queue nor the gate sluice.dev/queue-required: it, or its namespace, was changed meanwhile; try again";
-
-/// The field manager of `kubectl replace`.
-const REPLACER: &str = "kubectl-replace";
 
 /// What becomes of an object that is being created.
 #[derive(Debug, Default)]
@@ -151,20 +148,24 @@ fn gate(request: &Request, object: &Value) -> Result<Option<Vec<PatchOperation>>
 /// writes to the annotation in another way, and is asked for his right to.
 fn kept(request: &Request, old: &Value, edit: &Edit<'_>, policy: &Policy) -> Option<Enforcement> {
     let is_lost = is_gated(old)
-        && gates::gate_annotations(edit.new).is_empty()
+        && !is_gated(edit.new)
         && request.sub_resource.is_empty()
         && !policy.is_sluice(&request.user_info.username);
     let is_dropped = || {
         let keys = gates::GATE_ANNOTATIONS;
         let is_applied =
             |key: &&str| is_by_manifest(request, edit, &["metadata", "annotations", key]);
-        request.options.field_manager == REPLACER || keys.iter().any(is_applied)
+        let unnamed = || gates_never_named(request, edit, BTreeSet::new);
+        is_replaced(request)
+            || keys.iter().any(is_applied)
+            || unnamed().contains(&Gate::queue_required())
     };
     if !is_lost || !is_dropped() {
         return None;
     }
     let enforced = required(request, edit.new, policy).ok()??;
-    let patch = gate_object_patch(edit.new, [&Gate::queue_required()], "").ok()?;
+    let failures = annotation_text(old, GATE_FAILURES_ANNOTATION).unwrap_or_default();
+    let patch = gate_object_patch(edit.new, [&Gate::queue_required()], failures).ok()?;
     (!enforced.is_dry_run).then(|| Enforcement {
         object: Some(patched(edit.new, &patch.0)),
         patch: patch.0,

@@ -14,12 +14,8 @@ use crate::admission::request::Request;
 use crate::rules::growth;
 use crate::rules::jobs::reason_to_hold::{hold_of, is_child, reason_to_hold};
 use crate::rules::queue_label::queue_of;
-use crate::rules::reapplied::is_by_manifest;
+use crate::rules::reapplied::{is_by_manifest, manifests};
 
-/// Where `kubectl apply`, and tools that do as it does, keep the manifest that was applied.
-const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
-/// The field managers of those that write to each field which differs from the manifest.
-const APPLIERS: [&str; 2] = ["kubectl-client-side-apply", "argocd-controller"];
 /// What is told of a manifest that says how the job was born.
 pub(crate) const APPLIED_AGAIN: &str = "is ignored, as the manifest said the same before and the job was started since; to pause the job, use \
      kubectl patch";
@@ -124,15 +120,13 @@ fn is_applied_again(
     (old, new): (&Value, &Value),
     suspends: bool,
 ) -> bool {
-    let says = |object| {
-        let manifest = annotation_text(object, LAST_APPLIED)?;
-        let manifest: Value = serde_json::from_str(manifest).ok()?;
-        let said = kind.suspend_path()?.get(&manifest)?;
-        said.as_bool()
+    let edit = Edit {
+        new,
+        old: Some(old),
     };
-    APPLIERS.contains(&request.options.field_manager.as_str())
-        && says(old) == Some(suspends)
-        && says(new) == Some(suspends)
+    let says = |manifest: &Value| kind.suspend_path()?.get(manifest)?.as_bool();
+    manifests(request, &edit)
+        .is_some_and(|manifests| manifests.iter().all(|said| says(said) == Some(suspends)))
 }
 
 /// Whether the user of a suspended object has suspended it.
