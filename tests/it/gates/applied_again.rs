@@ -213,3 +213,20 @@ async fn a_job_without_a_queue_stays_held_beside_other_gates() -> Result<()> {
     })
     .await
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_manifest_that_does_not_suspend_replaces_a_job_that_waits() -> Result<()> {
+    bed::shared("replaced-false", async |scene| {
+        scene.queue(&[quota("cpu", "1")]).await?;
+        let job = waiting("j").with(&["spec", "suspend"], json!(false)).json();
+        apply(scene, CLIENT, &job).await?;
+        scene.see_workload("j", "there", |_| true).await?;
+        let told = apply(scene, REPLACE, &replacement(scene, "j", &job).await?).await?;
+        ensure!(told.contains("spec.suspend: false is ignored"), "{told}");
+        let stored = scene.get("Job", "j").await?;
+        ensure!(is_suspended(&stored), "{stored}");
+        assert_eq!(stored["metadata"]["annotations"]["sluice.dev/held"], "true");
+        Ok(())
+    })
+    .await
+}

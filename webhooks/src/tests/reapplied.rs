@@ -1,4 +1,5 @@
-//! Manifests that are applied again, or take the place of an object: what they never said of its gates is put back.
+//! Manifests that are applied again, or take the place of an object: what they never said of its gates and of its suspend
+//! field is put back.
 
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -127,4 +128,21 @@ fn the_gate_of_objects_without_a_queue_is_put_back_beside_others(#[case] now: Op
             "{told:?}"
         );
     }
+}
+
+#[test]
+fn a_manifest_that_takes_the_place_of_a_job_releases_nothing() {
+    let old = mk(None, None);
+    let new = mk_job(&[(QUEUE, "a")], &[], false);
+    let mut request = mk_request(USER, Some(&old), &new);
+    request.options.field_manager = "kubectl-replace".to_owned();
+    let verdict = mutate(&request, &mk_policy());
+    let mut stored = new;
+    json_patch::patch(&mut stored, &verdict.patch).unwrap();
+    assert_eq!(stored["spec"]["suspend"], true);
+    assert_eq!(stored["metadata"]["annotations"]["sluice.dev/held"], "true");
+    assert!(
+        verdict.warnings[0].starts_with("spec.suspend: false is ignored"),
+        "{verdict:?}"
+    );
 }

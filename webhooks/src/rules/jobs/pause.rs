@@ -14,7 +14,7 @@ use crate::admission::request::Request;
 use crate::rules::growth;
 use crate::rules::jobs::reason_to_hold::{hold_of, is_child, reason_to_hold};
 use crate::rules::queue_label::queue_of;
-use crate::rules::reapplied::{is_by_manifest, manifests};
+use crate::rules::reapplied::{is_by_manifest, is_replaced, manifests};
 
 /// What is told of a manifest that says how the job was born.
 pub(crate) const APPLIED_AGAIN: &str = "is ignored, as the manifest said the same before and the job was started since; to pause the job, use \
@@ -73,7 +73,7 @@ pub(crate) fn advice(request: &Request, edit: &Edit<'_>, policy: &Policy) -> Opt
 }
 
 /// Whether an object waits on that a manifest releases as it is applied again: Sluice has suspended the object, and the
-/// manifest says of that field what it said before, or nothing any more. Whoever starts a job on purpose writes to it in
+/// manifest says of that field what it said before, or nothing any more; or it replaces the object. Whoever starts a job on purpose writes to it in
 /// another way.
 fn waits_on(
     request: &Request,
@@ -93,7 +93,8 @@ fn waits_on(
     };
     !is_child(new, policy)
         && (is_applied_again(request, kind, (old, new), false)
-            || is_by_manifest(request, &edit, &names))
+            || is_by_manifest(request, &edit, &names)
+            || is_replaced(request))
 }
 
 /// Whether an object runs on that an edit suspends.
