@@ -57,8 +57,16 @@ fn policy(are_listed: bool) -> Policy {
     states.set_cluster_queue("counted", state(false, true));
     states.set_complete(are_listed);
     let budget = Gate::parse("acme.io/budget", "").unwrap();
+    let spec = |spec: Value| Arc::new(serde_json::from_value(spec).unwrap());
+    let night = json!({"schedule": {"notBefore": {}}});
+    let data =
+        json!({"after": {"kinds": [{"group": "batch", "kind": "Job", "condition": "true"}]}});
     mk_policy()
-        .with_gates([(budget, Arc::new(GateSpec::default()))])
+        .with_gates([
+            (budget, Arc::new(GateSpec::default())),
+            (Gate::parse("acme.io/night", "").unwrap(), spec(night)),
+            (Gate::parse("acme.io/data", "").unwrap(), spec(data)),
+        ])
         .with_queue_states(Arc::new(arc_swap::ArcSwap::from_pointee(states)))
 }
 
@@ -159,6 +167,14 @@ fn idle(queue: &str) -> Value {
 #[case::far_off(job(&[("sluice.dev/team", "q"), ("acme.io/queue-nam", "q")], &[]), &[])]
 #[case::no_gate(job(&[(QUEUE, "q")], &[(GATES, "acme.io/budgt,other.io/x")]), &[
     "gate \"acme.io/budgt\" has no Gate, as other gates of acme.io have; whoever may edit the object may lift it"])]
+#[case::no_time(job(&[], &[(GATES, "acme.io/night")]), &[
+    "annotation sluice.dev/not-before is missing: set it to a time such as 2026-12-01T08:00:00Z; until then gate acme.io/night holds the object"])]
+#[case::a_bad_time(job(&[], &[(GATES, "acme.io/night"), ("sluice.dev/not-before", "tomorrow")]), &[
+    "metadata.annotations[sluice.dev/not-before]: Invalid value: \"tomorrow\": must be a time in the form of RFC 3339, such as 2026-12-01T08:00:00Z or 2026-12-01T09:00:00+01:00; until then gate acme.io/night holds the object"])]
+#[case::a_time(job(&[], &[(GATES, "acme.io/night"), ("sluice.dev/not-before", "2026-12-01T08:00:00Z")]), &[])]
+#[case::no_object(job(&[], &[(GATES, "acme.io/data")]), &[
+    "annotation sluice.dev/after is missing: set it to the name of a Job.batch in the namespace of this object; until then gate acme.io/data holds the object"])]
+#[case::an_object(job(&[], &[(GATES, "acme.io/data"), ("sluice.dev/after", "prepare")]), &[])]
 fn what_is_warned_of(#[case] object: Value, #[case] expected: &[&str]) {
     assert_eq!(warnings(&object, &policy(true)), expected);
 }

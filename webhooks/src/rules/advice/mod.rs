@@ -5,6 +5,7 @@
 
 mod classes;
 mod fits;
+mod gate_annotations;
 mod keys;
 mod templates;
 pub(crate) mod warnings;

@@ -12,7 +12,7 @@ use crate::admission::edit::Edit;
 use crate::admission::policy::Policy;
 use crate::admission::queue_states::Idle;
 use crate::admission::request::Request;
-use crate::rules::advice::{classes, fits, keys, templates};
+use crate::rules::advice::{classes, fits, gate_annotations, keys, templates};
 use crate::rules::jobs::reason_to_hold::hold_of;
 use crate::rules::queue_label::queue_of;
 use crate::rules::top::is_top;
@@ -53,6 +53,7 @@ pub(crate) fn warnings(request: &Request, edit: &Edit<'_>, policy: &Policy) -> V
     warnings.extend(without_requests(request, edit.new, &sets, policy));
     warnings.extend(fits::warning(request, edit.new, &sets, policy));
     warnings.extend(unknown_gates(edit.new, policy));
+    warnings.extend(gate_annotations::warnings(edit.new, policy));
     warnings.extend(misplaced);
     warnings.truncate(WARNINGS_MAX);
     warnings
