@@ -10,7 +10,8 @@ use crate::admission::policy::Policy;
 use crate::admission::request::Request;
 use crate::admission::schemas::Schemas;
 use crate::admission::verdict::Verdict;
-use crate::rules::advice::warnings;
+use crate::rules::advice::{templates, warnings};
+use crate::rules::enforcement::owners_without_jobkind::Maker;
 use crate::rules::gates::lift::NeededRight;
 use crate::rules::{aliases, applies, enforcement, gates, jobs, own, pods};
 
@@ -28,13 +29,33 @@ pub fn validate(request: &Request, policy: &Policy) -> Verdict {
         _ if !policy.knows_kinds() => early(&request.kind.kind),
         _ => match enforcement::owners_without_jobkind::of(request, policy) {
             Some(maker) => {
-                enforcement::owners_without_jobkind::validate(maker, request, &edit, policy)
+                let verdict =
+                    enforcement::owners_without_jobkind::validate(maker, request, &edit, policy);
+                with_advice_of_template(maker, verdict, request, &edit, policy)
             }
             // Nothing holds it: all that counts is who writes it, which is asked in `has_rights`.
             None if applies::pod_controllers::of(request, policy).is_some() => Verdict::allowed(),
             None => validate_object(request, &edit, policy),
         },
     }
+}
+
+/// The same, where the author of a new maker of jobs or pods is also told what is missing where these are to be queued.
+fn with_advice_of_template(
+    maker: &Maker,
+    mut verdict: Verdict,
+    request: &Request,
+    edit: &Edit<'_>,
+    policy: &Policy,
+) -> Verdict {
+    let field = format!("{}.metadata", maker.template);
+    let metadata = edit.new.pointer(&format!("/{}", field.replace('.', "/")));
+    if let (true, None, Some(metadata)) = (verdict.is_allowed(), edit.old, metadata) {
+        let place = (None, request.namespace.as_str());
+        let told = templates::queued_by_itself(&field, metadata, place, policy);
+        verdict.warnings.extend(told);
+    }
+    verdict
 }
 
 fn validate_object(request: &Request, edit: &Edit<'_>, policy: &Policy) -> Verdict {

@@ -315,3 +315,33 @@ fn an_edit_is_not_warned_of() {
     let verdict = crate::review::validate(&mk_request(USER, Some(&old), &new), &policy(true));
     assert_eq!(verdict.warnings, [""; 0]);
 }
+
+const NO_QUEUE: &str =
+    "there is no LocalQueue \"gone\" in namespace \"n\"; the object waits until there is";
+const NO_CLASS: &str =
+    "there is no WorkloadPriorityClass \"high\"; the object can't be queued until there is";
+
+fn mk_cron_job(labels: &Value) -> Value {
+    json!({"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "c", "namespace": "n"},
+        "spec": {"jobTemplate": {"metadata": {"labels": labels}, "spec": {}}}})
+}
+
+#[rstest]
+#[case::of_a_deployment(of_pods(mk_deployment(&[], &[]), "labels", QUEUE, "gone"), &[("spec.template", QUEUE, NO_QUEUE)])]
+#[case::that_is_there(of_pods(mk_deployment(&[], &[]), "labels", QUEUE, "q"), &[])]
+#[case::class_of_its_pods(of_pods(mk_deployment(&[Q], &[]), "labels", "sluice.dev/priority-class", "high"),
+    &[("spec.template", "sluice.dev/priority-class", NO_CLASS)])]
+#[case::class_without_a_queue(of_pods(mk_deployment(&[], &[]), "labels", "sluice.dev/priority-class", "high"), &[])]
+#[case::of_a_cron_job(mk_cron_job(&json!({(QUEUE): "gone", "sluice.dev/priority-class": "high"})), &[
+    ("spec.jobTemplate", QUEUE, NO_QUEUE), ("spec.jobTemplate", "sluice.dev/priority-class", NO_CLASS)])]
+#[case::of_a_cron_job_that_is_there(mk_cron_job(&json!({(QUEUE): "q"})), &[])]
+fn what_is_missing_for_what_a_template_makes_is_told(
+    #[case] object: Value,
+    #[case] expected: &[(&str, &str, &str)],
+) {
+    let expected: Vec<_> = expected
+        .iter()
+        .map(|(template, key, told)| format!("{template}.metadata.labels[{key}]: {told}"))
+        .collect();
+    assert_eq!(warnings(&object, &policy(true)), expected);
+}

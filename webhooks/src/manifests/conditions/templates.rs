@@ -11,15 +11,18 @@ use crate::manifests::options::Options;
 use crate::manifests::pod_queues::{RESOURCE, name_gate, names_queue, of_kinds};
 use crate::rules::applies::pod_controllers::POD_MAKERS;
 
-/// An object asks to be held, or did, and the edit touches what there are rules for. Or its pod template names a gate,
-/// which holds nothing there: its author is to be told before the object runs. Controllers listen to no warning. Only
-/// templates of the shipped kinds of Kubernetes are looked at: they always fit the expression, and it is the same in each
-/// cluster.
+/// An object asks to be held, or did, and the edit touches what there are rules for. Or its template names a gate,
+/// which holds nothing there, or the queue of each pod that is made: its author is to be told what is wrong with that
+/// before anything runs. Controllers listen to no warning. Only templates of the shipped kinds of Kubernetes are looked at:
+/// they always fit the expression.
 pub(crate) fn validate_job(options: &Options) -> MatchCondition {
     let MatchCondition { name, expression } = jobs::validate_job(options);
-    let named = name_gate(Options::default().resources.iter(), "object");
+    let shipped = Options::default().resources;
+    let gated = name_gate(shipped.iter(), "object");
+    let shipped = shipped.iter().filter(|kind| kind.resource != "jobs");
+    let queued = of_kinds(shipped, "object", options, &|_| "true".to_owned());
     let expression = format!(
-        "({expression}) ||\nrequest.operation == 'CREATE' && !{} && ({named})",
+        "({expression}) ||\nrequest.operation == 'CREATE' && !{} && (\n({gated}) ||\n({queued}))",
         controller("")
     );
     condition(&name, expression)

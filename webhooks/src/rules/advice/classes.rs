@@ -11,7 +11,8 @@ use crate::admission::policy::Policy;
 use crate::admission::request::Request;
 use crate::rules::queue_label::queue_of;
 
-const NOT_FOUND: &str = "metadata.labels[sluice.dev/priority-class]: there is no WorkloadPriorityClass {}; the object can't be queued until there is";
+const NOT_FOUND: &str =
+    "{}: there is no WorkloadPriorityClass {}; the object can't be queued until there is";
 const NOT_FOUND_OF_PODS: &str = "spec.priorityClassName of its pods: there is no PriorityClass {}; no pod can be made until there is";
 const NOT_ALLOWED: &str = "{}; the object can't be queued";
 
@@ -24,8 +25,7 @@ pub(super) fn warnings(
 ) -> Vec<String> {
     let known = policy.surroundings();
     if let Some(class) = label(object, PRIORITY_CLASS_LABEL) {
-        let is_known = known.workload_priorities.contains_key(class);
-        let missing = (!is_known).then(|| fill(NOT_FOUND, &[&format!("{class:?}")]));
+        let missing = missing("metadata", class, policy);
         let disallowed = disallowed(request, object, ClassKind::Workloads, class, policy);
         return missing.into_iter().chain(disallowed).collect();
     }
@@ -38,6 +38,13 @@ pub(super) fn warnings(
     let missing = is_missing.then(|| fill(NOT_FOUND_OF_PODS, &[&format!("{class:?}")]));
     let disallowed = disallowed(request, object, ClassKind::Pods, class, policy);
     missing.into_iter().chain(disallowed).collect()
+}
+
+/// That there is no such class as the labels of the metadata at `field` name.
+pub(super) fn missing(field: &str, class: &str, policy: &Policy) -> Option<String> {
+    let known = &policy.surroundings().workload_priorities;
+    let at = format!("{field}.labels[{PRIORITY_CLASS_LABEL}]");
+    (!known.contains_key(class)).then(|| fill(NOT_FOUND, &[&at, &format!("{class:?}")]))
 }
 
 /// What is warned of in an edit that names another class, or another queue.

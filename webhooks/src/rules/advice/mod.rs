@@ -7,5 +7,6 @@ mod classes;
 mod fits;
 mod gate_annotations;
 mod keys;
-mod templates;
+mod queues;
+pub(crate) mod templates;
 pub(crate) mod warnings;

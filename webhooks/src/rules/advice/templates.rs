@@ -1,9 +1,11 @@
-//! Keys in pod templates that have no effect there: a gate, as it belongs on the object, and the queue of pods that are
-//! admitted with their object. So an author learns that nothing holds the object before it runs.
+//! Keys in templates. Some have no effect there: a gate, as it belongs on the object, and the queue of pods that are
+//! admitted with their object. So an author learns that nothing holds the object before it runs. Others say where each pod
+//! or job that is made is queued: what is missing there is told as of a pod or job itself.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
+use sluice_crds::PRIORITY_CLASS_LABEL;
 use sluice_kinds::aliases::MetadataKey;
 use sluice_kinds::gates;
 use sluice_kinds::problem::fill;
@@ -12,6 +14,7 @@ use sluice_kinds::{CompiledKind, Hold};
 use crate::admission::edit::Edit;
 use crate::admission::policy::Policy;
 use crate::admission::request::Request;
+use crate::rules::advice::{classes, queues};
 use crate::rules::jobs::reason_to_hold::hold_of;
 use crate::rules::queue_label::{queue_of, queue_of_pods};
 
@@ -31,7 +34,37 @@ pub(super) fn warnings(request: &Request, edit: &Edit<'_>, policy: &Policy) -> V
     if edit.old.is_none() && hold_of(kind, edit) != Hold::EachPod {
         warnings.extend(other_queues(kind, edit.new, policy));
     }
+    if edit.old.is_none() && kind.suspend_path().is_none() {
+        let own = queue_of(edit.new, policy.queue_labels()).map(|label| label.queue);
+        let templates = kind.metadata_of_pods(edit.new).into_iter();
+        warnings.extend(templates.flat_map(|(field, metadata)| {
+            queued_by_itself(&field, metadata, (own, &request.namespace), policy)
+        }));
+    }
     warnings
+}
+
+/// What is warned of in the metadata of a template at `field`, if what is made by it is queued by itself: where the
+/// metadata name a queue, or where the object does, which is in `own`.
+pub(crate) fn queued_by_itself(
+    field: &str,
+    metadata: &Value,
+    (own, namespace): (Option<&str>, &str),
+    policy: &Policy,
+) -> Vec<String> {
+    let named = queue_of_pods(metadata, policy);
+    if named.is_none() && own.is_none() {
+        return Vec::new();
+    }
+    let named = named.filter(|_| own.is_none());
+    let queue = named.and_then(|(key, queue)| {
+        let (map, key) = key.parts();
+        queues::idle(&format!("{field}.{map}[{key}]"), queue, namespace, policy)
+    });
+    let class = MetadataKey::Label(PRIORITY_CLASS_LABEL.to_owned());
+    let class = class.value_in(metadata);
+    let class = class.and_then(|class| classes::missing(field, class, policy));
+    queue.into_iter().chain(class).collect()
 }
 
 /// Gates that only templates of the object name.

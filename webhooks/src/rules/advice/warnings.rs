@@ -10,20 +10,14 @@ use sluice_kinds::view::PodSetView;
 
 use crate::admission::edit::Edit;
 use crate::admission::policy::Policy;
-use crate::admission::queue_states::Idle;
 use crate::admission::request::Request;
-use crate::rules::advice::{classes, fits, gate_annotations, keys, templates};
+use crate::rules::advice::{classes, fits, gate_annotations, keys, queues, templates};
 use crate::rules::jobs::reason_to_hold::hold_of;
 use crate::rules::queue_label::queue_of;
 use crate::rules::top::is_top;
 
 /// Most warnings about one object.
 const WARNINGS_MAX: usize = 8;
-const NO_LOCAL_QUEUE: &str =
-    "{}: there is no LocalQueue {} in namespace {}; the object waits until there is";
-const NO_CLUSTER_QUEUE: &str =
-    "{}: there is no ClusterQueue {}, which LocalQueue {} names; the object waits until there is";
-const STOPPED: &str = "{}: {} is stopped (stopPolicy); the object waits until it is not";
 const NO_REQUESTS: &str =
     "pod set {}: its pods request nothing, so they use no quota, unless a LimitRange adds requests";
 /// What the namespace adds is in a pod before anybody is asked.
@@ -48,7 +42,12 @@ pub(crate) fn warnings(request: &Request, edit: &Edit<'_>, policy: &Policy) -> V
     let mut warnings = keys::letters_off(edit.new);
     warnings.extend(keys::in_wrong_map(edit.new, policy));
     warnings.extend(keys::without_alias(edit.new, policy));
-    warnings.extend(queue(request, edit.new, policy));
+    let named = queue_of(edit.new, policy.queue_labels());
+    warnings.extend(
+        named.and_then(|named| {
+            queues::idle(&named.field(), named.queue, &request.namespace, policy)
+        }),
+    );
     warnings.extend(classes::warnings(request, edit.new, &sets, policy));
     warnings.extend(without_requests(request, edit.new, &sets, policy));
     warnings.extend(fits::warning(request, edit.new, &sets, policy));
@@ -82,22 +81,6 @@ fn pod_sets(request: &Request, edit: &Edit<'_>, policy: &Policy) -> Vec<PodSetVi
 
 fn quoted(text: &str) -> String {
     format!("{text:?}")
-}
-
-/// A queue that is missing or stopped.
-fn queue(request: &Request, object: &Value, policy: &Policy) -> Option<String> {
-    let named = queue_of(object, policy.queue_labels())?;
-    let field = &named.field();
-    let queue = &quoted(named.queue);
-    let states = policy.queue_states().load();
-    Some(match states.check(&request.namespace, named.queue)? {
-        Idle::Missing => fill(NO_LOCAL_QUEUE, &[field, queue, &quoted(&request.namespace)]),
-        Idle::WithoutClusterQueue(name) => fill(NO_CLUSTER_QUEUE, &[field, &quoted(&name), queue]),
-        Idle::Stopped => fill(STOPPED, &[field, &format!("LocalQueue {queue}")]),
-        Idle::InStoppedClusterQueue(name) => {
-            fill(STOPPED, &[field, &format!("ClusterQueue {name:?}")])
-        }
-    })
 }
 
 /// A queued pod that requests nothing, or pod sets of another object whose pods do; unless each pod uses quota there.

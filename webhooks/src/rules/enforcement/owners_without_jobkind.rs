@@ -95,7 +95,8 @@ pub(crate) fn validate(
     let is_judged = request.sub_resource.is_empty()
         && !policy.is_sluice(&request.user_info.username)
         && is_without_controller(request, edit.new);
-    if !is_judged {
+    // What names a queue is right in each namespace, also in one that is not known yet.
+    if !is_judged || maker.names_queue(edit.new, policy) {
         return Verdict::allowed();
     }
     let enforced = match in_namespace(request, policy) {
@@ -141,17 +142,29 @@ impl Maker {
         format!("{}.metadata.labels[{QUEUE_NAME_LABEL}]", self.template)
     }
 
+    fn template_of<'a>(&self, object: &'a Value) -> Option<&'a Value> {
+        object.pointer(&format!("/{}", self.template.replace('.', "/")))
+    }
+
+    /// Whether what it makes for `object` names a queue.
+    fn names_queue(&self, object: &Value, policy: &Policy) -> bool {
+        self.template_of(object).is_some_and(|template| {
+            let (spelt, _) = with_own_keys(None, template, policy);
+            let template = spelt.as_ref().unwrap_or(template);
+            queue_of(template, policy.queue_labels()).is_some()
+        })
+    }
+
     /// Whether what it makes for `object` names a queue, or is an exception.
     fn may_run_what_it_makes(&self, request: &Request, object: &Value, policy: &Policy) -> bool {
-        let pointer = format!("/{}", self.template.replace('.', "/"));
-        let Some(template) = object.pointer(&pointer) else {
+        if self.names_queue(object, policy) {
+            return true;
+        }
+        let Some(template) = self.template_of(object) else {
             return false;
         };
         let (spelt, _) = with_own_keys(None, template, policy);
         let template = spelt.as_ref().unwrap_or(template);
-        if queue_of(template, policy.queue_labels()).is_some() {
-            return true;
-        }
         if self.is_judged_later {
             made::are_jobs_excepted(template, request, object, policy)
         } else {
