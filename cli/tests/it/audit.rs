@@ -115,7 +115,13 @@ async fn what_names_no_queue_is_listed() -> Result<()> {
         "{stdout}"
     );
 
-    // A namespace that looks managed is told of.
+    see_a_misspelt_namespace(&cp).await?;
+    see_what_a_reader_is_told(&cp, &b).await
+}
+
+/// A namespace that looks managed is told of.
+async fn see_a_misspelt_namespace(cp: &ControlPlane) -> Result<()> {
+    let admin = cp.kubeconfig();
     let misspelt = [
         "label",
         "namespace",
@@ -143,8 +149,11 @@ async fn what_names_no_queue_is_listed() -> Result<()> {
         (&found["health"], &found["detail"]),
         (&json!("Failed"), &json!(told))
     );
+    Ok(())
+}
 
-    // Who may not see everything is told what is missing.
+/// Who may not see everything is told what is missing.
+async fn see_what_a_reader_is_told(cp: &ControlPlane, b: &str) -> Result<()> {
     let reader = json!({"apiVersion": "v1", "kind": "List", "items": [
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "reader", "namespace": b}},
         {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "reader"},
@@ -156,11 +165,12 @@ async fn what_names_no_queue_is_listed() -> Result<()> {
          "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "reader"},
          "subjects": [{"kind": "ServiceAccount", "name": "reader", "namespace": b}]},
     ]});
+    let apply = ["apply", "--server-side", "-f", "-"];
     cp.kubectl(apply, Some(&reader.to_string())).await?.ok()?;
-    let reader = cp.service_account_kubeconfig(&b, "reader").await?;
+    let reader = cp.service_account_kubeconfig(b, "reader").await?;
     let limit = std::time::Duration::from_mins(1);
     sluice_testbed::eventually("the rights to be known", limit, async || {
-        let (code, stdout, stderr) = audit(&reader, &["-n", &b]);
+        let (code, stdout, stderr) = audit(&reader, &["-n", b]);
         anyhow::ensure!(code == Some(1) && stdout.contains("pod/debug"), "{stderr}");
         anyhow::ensure!(
             stderr.contains("note: can't list job.batch: jobs.batch is forbidden"),

@@ -23,7 +23,7 @@ struct Change {
     pods: u8,
 }
 
-/// What is changed in a third of the plays, for a third of the jobs.
+/// What is changed in half of the plays, for half of the jobs that can have another number of pods.
 #[derive(Clone, Debug)]
 pub struct Hasty {
     changes: Vec<Change>,
@@ -32,17 +32,21 @@ pub struct Hasty {
 impl Hasty {
     /// Draws them for the jobs that the script creates.
     pub fn draw(rng: &mut Rng, script: &Script) -> Self {
-        let is_played = rng.u8(0..3) == 0;
+        let is_played = rng.bool();
         let jobs = script.deeds.iter().filter_map(|(_, deed)| match deed {
             Deed::Of(Act::Create(job)) if is_played => Some(job),
             _ => None,
         });
         let mut changes = Vec::new();
         for job in jobs {
-            if rng.u8(0..3) == 0 {
+            // More pods than completions are never made.
+            let completions = job["spec"]["completions"].as_u64().unwrap_or(1);
+            let most = u64::from(most_pods(job)).min(completions);
+            let pods = if rng.bool() { most } else { 1 };
+            if job["spec"]["parallelism"] != pods && rng.bool() {
                 changes.push(Change {
                     job: name_of(job).to_owned(),
-                    pods: rng.u8(1..=most_pods(job)),
+                    pods: u8::try_from(pods).unwrap_or(1),
                 });
             }
         }
