@@ -1,5 +1,5 @@
 //! The Gates. Filled from a watch; what gates hold is in `held.rs`, what they wait for in `dependencies.rs`, and what
-//! follows for an object is decided in `plan/gates.rs`.
+//! follows for an object is decided in `plan/gates/action.rs`.
 
 pub mod dependencies;
 

@@ -14,10 +14,12 @@ use super::Controller;
 use crate::cache::pods::QuotaOf;
 use crate::cache::{JobRecord, PodRecord, Subject, Uid, WorkloadRecord};
 use crate::controller::writes::in_flight::Kind;
+use crate::plan::evictions::reservation_timeout;
+use crate::plan::evictions::stall;
 use crate::plan::pod::{pod_set_of, queue_of};
 use crate::plan::progress::LivePods;
 use crate::plan::workload_state::{self, PodSituation, may_run_without_workload, time};
-use crate::plan::{group, place_in_queue, reservation_timeout, stall};
+use crate::plan::{group, place_in_queue};
 use crate::process::hashing::HashMap;
 
 impl Controller {

@@ -17,18 +17,18 @@ use sluice_kinds::problem::summarize;
 use sluice_kinds::view::{Finished, PodSetView, QueueName};
 
 use self::disagreement::PODS_DISAGREE;
-use super::cause::Cause;
-use super::eviction::requeue;
-use super::place_in_queue::{self, PlaceOf};
-use super::plan_and_notes::{Note, Now, Plan};
-use super::requeue_backoff::Backoff;
-use super::workload;
-use super::workload::priority::{self, NoPriority, Priority};
-use super::write::{StatusPurpose, Write};
-use super::write_builders::{delete_workload, status_write};
 use crate::cache::conditions::Type;
 use crate::cache::workload::group_workload_name;
 use crate::cache::{GroupKey, PodKey, PodRecord, WorkloadKey, WorkloadRecord};
+use crate::plan::eviction_steps::requeue;
+use crate::plan::evictions::cause::Cause;
+use crate::plan::evictions::requeue_backoff::Backoff;
+use crate::plan::place_in_queue::{self, PlaceOf};
+use crate::plan::workload;
+use crate::plan::workload::priority::{self, NoPriority, Priority};
+use crate::plan::write_builders::{delete_workload, status_write};
+use crate::plan::writes::plan_and_notes::{Note, Now, Plan};
+use crate::plan::writes::write::{StatusPurpose, Write};
 
 /// How long a controller may take to make pods again that were deleted, on a busy machine.
 pub const REPLACED_WITHIN: Duration = Duration::from_mins(1);
@@ -62,7 +62,7 @@ pub struct Situation<'a> {
     pub now: Now,
 }
 
-/// What to do about a group. Which of its pods are released is said by [`super::pod::releases`].
+/// What to do about a group. Which of its pods are released is said by [`crate::plan::pod::releases`].
 pub fn plan(situation: &Situation<'_>) -> Plan {
     let Situation {
         pods,

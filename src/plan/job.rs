@@ -1,6 +1,6 @@
 //! The way of one job: held by gates, queued, admitted, released, finished; evicted and queued again. Says
 //! the one next write; the record of each step is in the API, so a restart at any point goes on from there.
-//! Which step is next is told here; each is planned in a file of its own, and eviction in `plan/eviction.rs`.
+//! Which step is next is told here; each is planned in a file of its own, and eviction in `plan/eviction_steps.rs`.
 
 mod admitted;
 mod gated;
@@ -11,15 +11,15 @@ use sluice_kinds::hold::Hold;
 use sluice_kinds::problem::summarize;
 use sluice_kinds::view::QueueName;
 
-use super::cause::Cause;
-use super::eviction::{evict, evicting};
-use super::plan_and_notes::{Note, Plan};
-use super::situation::Situation;
-use super::workload;
-use super::write::StatusPurpose;
-use super::write_builders::{delete_workload, hold, runs_unheld, status_write, suspend};
 use crate::cache::job::Reading;
 use crate::cache::{WorkloadKey, WorkloadRecord};
+use crate::plan::eviction_steps::{evict, evicting};
+use crate::plan::evictions::cause::Cause;
+use crate::plan::situation::Situation;
+use crate::plan::workload;
+use crate::plan::write_builders::{delete_workload, hold, runs_unheld, status_write, suspend};
+use crate::plan::writes::plan_and_notes::{Note, Plan};
+use crate::plan::writes::write::StatusPurpose;
 use admitted::plan_admitted;
 pub use gated::left_suspended;
 use gated::{each_pod, gated, is_unheld, mend, start, unqueued};

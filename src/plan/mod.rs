@@ -5,39 +5,27 @@
 //!
 //! Must not know clients, clocks or what the engine decides. Uses `cache`.
 
-pub mod cause;
-mod eviction;
-pub mod excess;
+pub mod children;
+mod eviction_steps;
+pub mod evictions;
 #[cfg(test)]
 pub mod fixtures;
-pub mod gate_counter;
-pub mod gate_status;
 pub mod gates;
 pub mod group;
 pub mod job;
-pub mod late_admissions;
-pub mod lineage;
-pub mod pending_reason;
 pub mod place_in_queue;
-mod placement;
-mod plan_and_notes;
 pub mod pod;
 pub mod progress;
-mod requests_comparison;
-pub mod requeue_backoff;
-pub mod reservation_timeout;
-pub mod shares;
 pub mod situation;
-pub mod stall;
 pub mod status;
 pub mod turn;
 pub mod workload;
 pub mod workload_state;
-mod write;
 mod write_builders;
+pub mod writes;
 
 #[cfg(test)]
 mod tests;
 
-pub use plan_and_notes::{Note, Plan};
-pub use write::{JobPatch, JobPurpose, PodPurpose, StatusPurpose, Write};
+pub use writes::plan_and_notes::{Note, Plan};
+pub use writes::write::{JobPatch, JobPurpose, PodPurpose, StatusPurpose, Write};

@@ -6,9 +6,9 @@ use sluice_crds::{LIFTED_GATES_ANNOTATION, QueuePlace};
 use sluice_kinds::gates::record::lifted_value;
 use sluice_kinds::gates::{Gate, Lifted};
 
-use super::gates::{GateAction, GateNow};
-use super::plan_and_notes::Now;
 use crate::cache::held::Gated;
+use crate::plan::gates::action::{GateAction, GateNow};
+use crate::plan::writes::plan_and_notes::Now;
 
 /// Says where an object takes its place for which this gate was lifted.
 pub type PlaceOf<'a> = &'a dyn Fn(&Gate) -> QueuePlace;

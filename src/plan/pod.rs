@@ -16,12 +16,12 @@ use sluice_kinds::pod::{PodAdmission, PodMode};
 use sluice_kinds::template::Placement;
 use sluice_kinds::view::QueueName;
 
-use super::gates::{self, GateAction, GateNow};
-use super::group;
-use super::place_in_queue;
-use super::plan_and_notes::{Note, Now};
-use super::write::{PodPurpose, Write};
 use crate::cache::{JobRecord, PodKey, PodRecord, Subject};
+use crate::plan::gates::action::{self, GateAction, GateNow};
+use crate::plan::group;
+use crate::plan::place_in_queue;
+use crate::plan::writes::plan_and_notes::{Note, Now};
+use crate::plan::writes::write::{PodPurpose, Write};
 
 /// The gates that hold a pod by the annotations of the object that it belongs to, or its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -173,7 +173,7 @@ pub fn act_on_gates(
     let place_of = |name: &Gate| place_in_queue::of(gate(name).as_ref());
     let is_queued = pod.mode != PodMode::Child && pod.queue_gate.is_some();
     let action = if pod.is_held_by_gates() {
-        gates::act(pod.into(), gate, now)
+        action::act(pod.into(), gate, now)
     } else if is_queued {
         // Before its other gates are lifted, and it can be admitted.
         place_in_queue::complete(pod.into(), &place_of, now)

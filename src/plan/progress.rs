@@ -5,9 +5,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use sluice_crds::{PodSetAssignment, ReclaimablePod, WorkloadStatus};
 use sluice_kinds::view::PodSetView;
 
-use super::plan_and_notes::Now;
 use crate::cache::WorkloadRecord;
 use crate::cache::conditions::{self, ConditionUpdate, Type};
+use crate::plan::writes::plan_and_notes::Now;
 
 /// The reason of PodsReady for pods that were ready once and are not any more.
 const WAIT_FOR_RECOVERY: &str = "WaitForRecovery";

@@ -5,14 +5,14 @@ use sluice_kinds::CompiledKind;
 use sluice_kinds::gates::Gate;
 use sluice_kinds::patch::{Placing, Target};
 
-use super::gates::GateNow;
-use super::plan_and_notes::Now;
-use super::progress::LivePods;
-use super::requeue_backoff::Backoff;
-use super::workload::priority::{NoPriority, Priority};
-use super::write::{JobPatch, JobPurpose, Write, is_change};
 use crate::cache::job::Reading;
 use crate::cache::{JobKey, JobRecord, WorkloadKey, WorkloadRecord};
+use crate::plan::evictions::requeue_backoff::Backoff;
+use crate::plan::gates::action::GateNow;
+use crate::plan::progress::LivePods;
+use crate::plan::workload::priority::{NoPriority, Priority};
+use crate::plan::writes::plan_and_notes::Now;
+use crate::plan::writes::write::{JobPatch, JobPurpose, Write, is_change};
 
 /// All that the plan for a job depends on.
 pub struct Situation<'a> {

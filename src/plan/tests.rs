@@ -14,12 +14,13 @@ use sluice_kinds::CompiledKind;
 use sluice_kinds::requests::PodDefaults;
 use sluice_kinds::view::QueueLabels;
 
-use super::job::plan;
-use super::progress::LivePods;
-use super::situation::Situation;
-use super::workload::priority::Priority;
-use super::{JobPatch, JobPurpose, Plan, StatusPurpose, Write, requeue_backoff};
+use super::{JobPatch, JobPurpose, Plan, StatusPurpose, Write};
 use crate::cache::{JobKey, JobRecord, WorkloadKey, WorkloadRecord};
+use crate::plan::evictions::requeue_backoff;
+use crate::plan::job::plan;
+use crate::plan::progress::LivePods;
+use crate::plan::situation::Situation;
+use crate::plan::workload::priority::Priority;
 
 mod devices;
 mod excess;

@@ -4,10 +4,10 @@
 
 use k8s_openapi::jiff::Timestamp;
 
-use super::cause::PREEMPTED;
 use crate::cache::WorkloadRecord;
 use crate::cache::conditions::{self, Type};
 use crate::cache::held::Gated;
+use crate::plan::evictions::cause::PREEMPTED;
 
 /// The reason of a deactivation after too many backoffs.
 pub const LIMIT_EXCEEDED: &str = "RequeuingLimitExceeded";

@@ -1,7 +1,11 @@
 //! The Workload of a job: what its spec says, and whether the job is what was admitted. What its status says
 //! at each turn of the job's life lies in `workload/status.rs`, what its priority is in `workload/priority.rs`.
 
+pub mod late_admissions;
+pub mod pending_reason;
+pub mod placement;
 pub mod priority;
+pub mod requests_comparison;
 mod status;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
@@ -13,10 +17,9 @@ use sluice_kinds::metadata::api_version;
 use sluice_kinds::view::{PodSetView, bad_min_counts};
 use sluice_translate as translate;
 
-use super::placement::{own_count, own_placement, reduced_count};
-use super::requests_comparison;
 use crate::cache::workload::workload_name;
 use crate::cache::{JobKey, JobRecord, WorkloadRecord};
+use crate::plan::workload::placement::{own_count, own_placement, reduced_count};
 use priority::Priority;
 pub use status::{
     Next, admitted, evicted, finished, finished_note, requeued, waiting, waits_for_user,

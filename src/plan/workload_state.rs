@@ -13,12 +13,12 @@ use sluice_kinds::pod::PodAdmission;
 use sluice_kinds::view::{PodSetView, QueueName};
 use sluice_translate as translate;
 
-use super::plan_and_notes::Now;
-use super::reservation_timeout;
-use super::stall::pod_in_time_until;
-use super::workload::{Fit, covers};
 use crate::cache::job::Reading;
 use crate::cache::{JobRecord, PodRecord, Subject, WorkloadRecord};
+use crate::plan::evictions::reservation_timeout;
+use crate::plan::evictions::stall::pod_in_time_until;
+use crate::plan::workload::{Fit, covers};
+use crate::plan::writes::plan_and_notes::Now;
 use crate::process::hashing::HashMap;
 
 /// What an admission does not use.

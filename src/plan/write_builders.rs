@@ -4,11 +4,11 @@ use sluice_kinds::hold::Hold;
 use sluice_kinds::patch::{Placing, Target};
 use sluice_kinds::suspension::MarkAt;
 
-use super::plan_and_notes::{Note, Plan};
-use super::situation::Situation;
-use super::write::{JobPatch, JobPurpose, StatusPurpose, Write, is_change};
 use crate::cache::job::Reading;
 use crate::cache::{WorkloadKey, WorkloadRecord};
+use crate::plan::situation::Situation;
+use crate::plan::writes::plan_and_notes::{Note, Plan};
+use crate::plan::writes::write::{JobPatch, JobPurpose, StatusPurpose, Write, is_change};
 
 /// Whether a job that waits by being suspended isn't.
 pub(super) fn runs_unheld(situation: &Situation<'_>, reading: &Reading) -> bool {

@@ -11,7 +11,7 @@ use sluice_kinds::view::QueueName;
 use crate::cache::{Subject, Uid};
 use crate::controller::Controller;
 use crate::controller::writes::in_flight::InFlightWrite;
-use crate::plan::cause::{Cause, Preemptor, Replacement, preempting};
+use crate::plan::evictions::cause::{Cause, Preemptor, Replacement, preempting};
 use crate::plan::pod::{self as plan, queue_of};
 use crate::plan::{Note, PodPurpose, StatusPurpose, Write, workload};
 

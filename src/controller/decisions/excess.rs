@@ -1,4 +1,4 @@
-//! Children of queued objects that run though they may not, by `plan/excess.rs`: they are suspended and told,
+//! Children of queued objects that run though they may not, by `plan/children/excess.rs`: they are suspended and told,
 //! and it is for the controller of their owner to resume them. Each is found twice, a second apart, so
 //! that what is seen of owner and children belongs together.
 
@@ -11,8 +11,8 @@ use tracing::warn;
 use crate::cache::pod::{CHAIN_MAX, OwnerRef};
 use crate::cache::{JobKey, JobRecord, Subject, Uid};
 use crate::controller::Controller;
-use crate::plan::excess::{Excess, RunningChild, excess, note};
-use crate::plan::lineage::Known;
+use crate::plan::children::excess::{Excess, RunningChild, excess, note};
+use crate::plan::children::lineage::Known;
 use crate::plan::{JobPatch, JobPurpose, Write};
 use crate::process::hashing::HashMap;
 use crate::process::invariants::violated;

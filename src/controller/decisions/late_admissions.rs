@@ -10,7 +10,7 @@ use tracing::info;
 use crate::cache::{PodRecord, Subject, Uid, WorkloadKey, WorkloadRecord};
 use crate::controller::Controller;
 use crate::controller::writes::in_flight::InFlightWrite;
-use crate::plan::late_admissions::{self, Sight};
+use crate::plan::workload::late_admissions::{self, Sight};
 use crate::plan::{StatusPurpose, Write};
 use crate::process::term::TermName;
 

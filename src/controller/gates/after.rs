@@ -7,7 +7,7 @@ use sluice_gates::{CompiledAfter, Dependency, GroupKind, Waiting};
 
 use crate::cache::gates::dependencies::ChangedObjects;
 use crate::controller::Controller;
-use crate::plan::gates::GateNow;
+use crate::plan::gates::action::GateNow;
 
 /// How many held objects are told something else in a second. Whoever may write an object that many others wait for
 /// could have events written about all of them again and again.

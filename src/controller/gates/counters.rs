@@ -1,6 +1,6 @@
 //! Gates with a counter: the places that were given. A place is taken by an object that the gate was lifted from and
 //! that has not finished; that is kept on the object itself, so that a restart counts the same. How many places are free,
-//! and who gets the next one, is told in `plan/gate_counter.rs`.
+//! and who gets the next one, is told in `plan/gates/counter.rs`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ use sluice_kinds::view::QueueName;
 use crate::cache::Subject;
 use crate::cache::held::Held;
 use crate::controller::Controller;
-use crate::plan::gate_counter::{self, PlaceAtGate};
+use crate::plan::gates::counter::{self, PlaceAtGate};
 
 /// Why such a gate is lifted, in the record of the object.
 const FREE: &str = "a place was free";
@@ -66,7 +66,7 @@ impl Controller {
         self.counters = counters;
         for (gate, limit) in limits {
             let not_shown = self.counters.not_shown(&gate);
-            let free = gate_counter::free(limit, self.objects.passed(&gate), not_shown);
+            let free = counter::free(limit, self.objects.passed(&gate), not_shown);
             if free == 0 {
                 continue;
             }
@@ -100,7 +100,7 @@ impl Controller {
             self.counters.opened(gate, &held.subject).is_none()
                 && self.waits_at(gate, &held.subject)
         });
-        gate_counter::first(waiting.map(|held| self.place_at_gate(held)), count)
+        counter::first(waiting.map(|held| self.place_at_gate(held)), count)
     }
 
     fn place_at_gate(&self, held: &Held) -> PlaceAtGate {
@@ -138,7 +138,7 @@ impl Controller {
             (Subject::Pod(uid), None) => self.objects.pods.key(uid).map(|key| &key.namespace),
             (_, None) => None,
         };
-        gate_counter::goes_on(queue, suspension, &|queue| {
+        counter::goes_on(queue, suspension, &|queue| {
             namespace.is_some_and(|namespace| {
                 let key = LocalQueueKey::new(namespace.clone(), queue);
                 let active = self.engine.local_queue_active(&key);

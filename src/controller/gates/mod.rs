@@ -23,7 +23,7 @@ use crate::cache::gates::Gates;
 use crate::cache::held::{Gated, Held};
 use crate::cache::kept_gates::KeptGates;
 use crate::plan::Note;
-use crate::plan::gates::{GateNow, expires, lifted_note};
+use crate::plan::gates::action::{GateNow, expires, lifted_note};
 use crate::process::metrics::Metrics;
 
 /// Why a gate with a schedule is lifted, in the record of the object.

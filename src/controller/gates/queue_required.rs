@@ -11,7 +11,7 @@ use sluice_kinds::view::QueueName;
 use crate::cache::kept_gates::KeptGates;
 use crate::cache::{PodRecord, Subject};
 use crate::controller::Controller;
-use crate::plan::gates::GateNow;
+use crate::plan::gates::action::GateNow;
 
 /// An object that is younger is not freed: a webhook may have seen a label of its namespace that the watch of the leader
 /// has not shown yet.

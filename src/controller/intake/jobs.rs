@@ -13,8 +13,8 @@ use crate::cache::{JobKey, JobRecord, Subject, Uid};
 use crate::controller::Controller;
 use crate::controller::gates::count_changes;
 use crate::plan::Note;
+use crate::plan::children::lineage::{GroupKind, Known, Lineage, is_pod, lineage};
 use crate::plan::job::left_suspended;
-use crate::plan::lineage::{GroupKind, Known, Lineage, is_pod, lineage};
 
 impl Controller {
     pub(in crate::controller) fn job_applied(&mut self, key: &JobKey, mut record: JobRecord) {

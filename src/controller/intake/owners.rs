@@ -15,7 +15,7 @@ use crate::api::lookup::Found;
 use crate::cache::pod::OwnerRef;
 use crate::cache::{Subject, Uid};
 use crate::controller::Controller;
-use crate::plan::lineage::Known;
+use crate::plan::children::lineage::Known;
 use crate::process::clock::{Moment, Now};
 use crate::process::hashing::{HashMap, HashSet};
 use crate::process::invariants::violated;

@@ -4,11 +4,12 @@ use crate::cache::{Subject, Uid};
 use crate::controller::Controller;
 use crate::controller::wakes::Wake;
 use crate::controller::writes::in_flight::InFlightWrite;
+use crate::plan::children::lineage::Lineage;
+use crate::plan::evictions::reservation_timeout;
 use crate::plan::job::plan;
-use crate::plan::lineage::Lineage;
 use crate::plan::situation::{Child, Situation};
 use crate::plan::workload_state::time;
-use crate::plan::{Plan, Write, reservation_timeout};
+use crate::plan::{Plan, Write};
 use crate::process::invariants::violated;
 
 impl Controller {

@@ -10,7 +10,7 @@ use crate::cache::ObjectCache;
 use crate::cache::cluster::Cluster;
 use crate::cache::conditions::ConditionUpdate;
 use crate::controller::kinds::Kinds;
-use crate::plan::gate_status::{self, NAMED_MAX};
+use crate::plan::gates::status::{self, NAMED_MAX};
 
 /// The oldest objects that gates hold of the LocalQueue at `place`.
 pub(super) fn oldest_gated(
@@ -20,11 +20,11 @@ pub(super) fn oldest_gated(
 ) -> Vec<GatedObject> {
     let held = objects.held().into_iter();
     let held = held.flat_map(|held| held.of_queue(place).take(NAMED_MAX));
-    let oldest = gate_status::oldest(held);
+    let oldest = status::oldest(held);
     let named = oldest.into_iter();
     named
         .map(|held| GatedObject {
-            kind: gate_status::kind_of(held, &|name| kinds.name_of_kind(name)),
+            kind: status::kind_of(held, &|name| kinds.name_of_kind(name)),
             name: held.name.to_string(),
             gates: objects
                 .gates_of(&held.subject)
@@ -49,5 +49,5 @@ pub(super) fn queue_backlog(
         let backlog = object.spec.backlog.as_ref()?;
         Some((gate.object_name()?, backlog, held))
     });
-    gate_status::queue_backlog(with_threshold, now)
+    status::queue_backlog(with_threshold, now)
 }

@@ -12,7 +12,7 @@ use crate::cache::conditions::{self, Type};
 use crate::cache::{Subject, Uid, WorkloadKey, WorkloadRecord};
 use crate::controller::Controller;
 use crate::controller::writes::in_flight::InFlightWrite;
-use crate::plan::pending_reason::{self, NotReserved};
+use crate::plan::workload::pending_reason::{self, NotReserved};
 use crate::plan::{StatusPurpose, Write, group, workload};
 use crate::process::clock::{Moment, Now};
 use crate::process::hashing::HashSet;

@@ -14,7 +14,7 @@ use crate::cache::conditions::{self, Type};
 use crate::cache::workload::workload_name;
 use crate::cache::{JobKey, JobRecord, PodKey, PodRecord, Subject, WorkloadKey, WorkloadRecord};
 use crate::controller::Controller;
-use crate::plan::pending_reason::{self, NotReserved};
+use crate::plan::workload::pending_reason::{self, NotReserved};
 use crate::process::hashing::HashMap;
 use crate::visibility::{Findings, Found, HOLDERS_MAX, Job, Named, State, Stated, Why};
 

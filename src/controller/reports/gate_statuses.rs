@@ -10,7 +10,7 @@ use crate::cache::cluster::Cluster;
 use crate::cache::conditions::{self, ConditionUpdate, Type};
 use crate::controller::kinds::Kinds;
 use crate::jobkinds::webhook_rules::Reach;
-use crate::plan::gate_status::{self, Holdings, NAMED_MAX};
+use crate::plan::gates::status::{self, Holdings, NAMED_MAX};
 use crate::process::invariants::violated;
 use crate::process::metrics::{GateLevels, Metrics};
 
@@ -45,7 +45,7 @@ impl Statuses {
                     .map(|update| and_unmanaged(update, &object.spec, kinds)),
                 Err(_) => Some(broken()),
             };
-            let status = gate_status::gate(object, &holdings, trouble, applied, &kind_of, now);
+            let status = status::gate(object, &holdings, trouble, applied, &kind_of, now);
             metrics.gates.gate(&name, levels(&status));
             if status != object.status {
                 self.write(&resource, "", &name, &object.status, &status);

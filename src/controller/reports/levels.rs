@@ -12,7 +12,7 @@ use super::gate_levels;
 use crate::cache::cluster::Kept;
 use crate::cache::conditions::{self, Type};
 use crate::controller::Controller;
-use crate::plan::status::requested;
+use crate::plan::status::queues::requested;
 use crate::process::metrics::Gathered;
 use crate::process::metrics::definitions::{self, Definition};
 

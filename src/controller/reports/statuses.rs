@@ -18,8 +18,9 @@ use crate::cache::conditions::{self, ConditionUpdate, Type};
 use crate::controller::kinds::Kinds;
 use crate::controller::kinds::standing::{Standing, WAITING};
 use crate::jobkinds::webhook_rules::Reach;
-use crate::plan::status::GatedOfQueue;
-use crate::plan::{shares, status};
+use crate::plan::status::queues;
+use crate::plan::status::queues::GatedOfQueue;
+use crate::plan::status::shares;
 use crate::process::clock::{Moment, Now};
 use crate::process::hashing::{HashMap, HashSet};
 use crate::process::invariants::violated;
@@ -111,7 +112,7 @@ impl Statuses {
             let quota = engine.queue_quota(&QueueName::from(name.as_str()));
             let fault = fault.as_ref();
             let status =
-                status::cluster_queue(known, &report, quota.as_ref(), fault, *generation, now);
+                queues::cluster_queue(known, &report, quota.as_ref(), fault, *generation, now);
             if status != *known {
                 self.write(&resource, "", name, known, &status);
             }
@@ -146,7 +147,7 @@ impl Statuses {
             } = kept;
             let queue = cluster.cluster_queue_of(key).map(QueueName::from);
             let quota = queue.and_then(|queue| engine.queue_quota(&queue));
-            let status = status::local_queue(
+            let status = queues::local_queue(
                 known,
                 &report,
                 quota.as_ref(),
@@ -187,7 +188,7 @@ impl Statuses {
             let Some(report) = engine.cohort_status(&CohortName::from(name.as_str())) else {
                 continue;
             };
-            let status = status::cohort(
+            let status = queues::cohort(
                 &kept.status,
                 &report,
                 kept.fault.as_ref(),

@@ -12,7 +12,7 @@ use tracing::info;
 use crate::cache::held::Gated;
 use crate::cache::{PodKey, PodRecord, Subject, Uid, WorkloadKey, WorkloadRecord};
 use crate::controller::Controller;
-use crate::plan::cause::Cause;
+use crate::plan::evictions::cause::Cause;
 use crate::plan::turn::{self, Turn, turns};
 use crate::process::clock::{Moment, Now};
 use crate::process::hashing::HashMap;

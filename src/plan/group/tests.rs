@@ -2,8 +2,8 @@ use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::plan::evictions::requeue_backoff;
 use crate::plan::fixtures::{mk_group_workload, mk_pod, release};
-use crate::plan::requeue_backoff;
 
 type Pod = (PodKey, PodRecord);
 

@@ -1,5 +1,5 @@
 //! A job that holds quota, by an admission that is stored: it is released if it asks for no more than it was given, evicted if not, and what it
-//! tells of itself is passed on. How an evicted one stops is `plan/eviction.rs`.
+//! tells of itself is passed on. How an evicted one stops is `plan/eviction_steps.rs`.
 
 use sluice_crds::WorkloadSpec;
 use sluice_kinds::gates::GateState;
@@ -8,16 +8,18 @@ use sluice_kinds::view::PodSetView;
 
 use crate::cache::job::Reading;
 use crate::cache::{WorkloadKey, WorkloadRecord};
-use crate::plan::cause::Cause;
-use crate::plan::eviction::{evict, evict_changed, evict_paused, evict_refused, evict_returned};
-use crate::plan::placement;
-use crate::plan::plan_and_notes::{Note, Plan};
+use crate::plan::eviction_steps::{
+    evict, evict_changed, evict_paused, evict_refused, evict_returned,
+};
+use crate::plan::evictions::cause::Cause;
 use crate::plan::progress::{self, Told};
 use crate::plan::situation::Situation;
+use crate::plan::workload::placement;
 use crate::plan::workload::priority::Priority;
 use crate::plan::workload::{self, Fit};
-use crate::plan::write::{StatusPurpose, Write};
 use crate::plan::write_builders::{release, status_write};
+use crate::plan::writes::plan_and_notes::{Note, Plan};
+use crate::plan::writes::write::{StatusPurpose, Write};
 
 /// A job that holds quota: release it, if it asks for no more than it was given.
 pub(super) fn plan_admitted(

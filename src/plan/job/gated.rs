@@ -12,12 +12,12 @@ use sluice_kinds::{CompiledKind, Suspension};
 
 use crate::cache::JobRecord;
 use crate::cache::job::Reading;
-use crate::plan::gates::{self, GateAction, GateNow};
+use crate::plan::gates::action::{self, GateAction, GateNow};
 use crate::plan::place_in_queue;
-use crate::plan::plan_and_notes::{Note, Plan};
 use crate::plan::situation::Situation;
-use crate::plan::write::{JobPatch, JobPurpose, Write};
 use crate::plan::write_builders::{delete_workload, runs_unheld, suspend};
+use crate::plan::writes::plan_and_notes::{Note, Plan};
+use crate::plan::writes::write::{JobPatch, JobPurpose, Write};
 
 /// A job whose pods are admitted by themselves: it has no Workload, and it is suspended only by gates
 /// or where its pods would not wait. What there is to do is done to its pods.
@@ -58,7 +58,7 @@ fn held_note(situation: &Situation<'_>) -> Note {
     let Situation { job, gate, .. } = situation;
     if let Some(by) = &job.gate_record.deactivated_by {
         let now = Gate::parse(by, "").ok().and_then(|by| gate(&by));
-        return gates::deactivated(by, now.as_ref());
+        return action::deactivated(by, now.as_ref());
     }
     match &job.gates {
         GateState::Invalid(problems) => Note::warning(
@@ -72,7 +72,7 @@ fn held_note(situation: &Situation<'_>) -> Note {
             let said: Vec<_> = held_by.names().map(|name| (name, gate(name))).collect();
             let described = said.iter();
             let described: Vec<_> = described
-                .map(|(name, now)| gates::described(name, now.as_ref()))
+                .map(|(name, now)| action::described(name, now.as_ref()))
                 .collect();
             let mut told = format!(
                 "Held until these gates are removed: {}",
@@ -88,7 +88,7 @@ fn held_note(situation: &Situation<'_>) -> Note {
                 .iter()
                 .any(|(_, now)| now.as_ref().is_some_and(has_failed))
             {
-                return Note::warning(gates::DEPENDENCY_FAILED, told);
+                return Note::warning(action::DEPENDENCY_FAILED, told);
             }
             Note::normal("Gated", told)
         }
@@ -128,7 +128,7 @@ pub(super) fn gated(situation: &Situation<'_>, reading: &Reading) -> Plan {
 /// What the Gates of its gates ask for about a job, if anything.
 fn act_on_gates(situation: &Situation<'_>) -> Option<Plan> {
     let Situation { job, gate, .. } = situation;
-    let action = gates::act((*job).into(), *gate, situation.now)?;
+    let action = action::act((*job).into(), *gate, situation.now)?;
     Some(keep_gates(situation, action))
 }
 

@@ -11,14 +11,14 @@ use sluice_kinds::view::{PodSetView, bad_min_counts};
 use super::gated::not_gated;
 use crate::cache::JobRecord;
 use crate::cache::job::Reading;
-use crate::plan::cause::SUSPENDED;
-use crate::plan::eviction::paused_text;
+use crate::plan::eviction_steps::paused_text;
+use crate::plan::evictions::cause::SUSPENDED;
 use crate::plan::place_in_queue;
-use crate::plan::plan_and_notes::{Note, Plan};
 use crate::plan::situation::Situation;
 use crate::plan::workload::{self, priority};
-use crate::plan::write::Write;
 use crate::plan::write_builders::{delete_workload, hold, release, runs_unheld, suspend};
+use crate::plan::writes::plan_and_notes::{Note, Plan};
+use crate::plan::writes::write::Write;
 
 /// When the job takes its place in its queue.
 fn taken(situation: &Situation<'_>) -> Option<Timestamp> {

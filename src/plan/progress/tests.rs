@@ -3,7 +3,7 @@ use sluice_kinds::CompiledKind;
 use sluice_kinds::requests::PodDefaults;
 
 use super::*;
-use crate::plan::cause::Cause;
+use crate::plan::evictions::cause::Cause;
 use crate::plan::fixtures::{mk_group_workload, mk_pod};
 use crate::plan::workload;
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::plan::excess::{RunningChild, excess, note};
+use crate::plan::children::excess::{RunningChild, excess, note};
 
 /// A child that runs: its name, its owner, the second in which it was made, and how many cpus it asks for, first and
 /// now.

@@ -9,7 +9,7 @@ use sluice_kinds::priority_classes::{
 };
 
 use crate::cache::{JobRecord, PodRecord, WorkloadRecord};
-use crate::plan::plan_and_notes::Note;
+use crate::plan::writes::plan_and_notes::Note;
 
 /// A priority and where it comes from.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

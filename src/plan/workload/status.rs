@@ -8,11 +8,12 @@ use sluice_kinds::view::Finished;
 
 use crate::cache::WorkloadRecord;
 use crate::cache::conditions::{self, ConditionUpdate, Type};
-use crate::plan::cause::Cause;
-use crate::plan::pending_reason::{DEACTIVATED, NotReserved, backs_off, in_seconds};
-use crate::plan::plan_and_notes::{Note, Now};
-use crate::plan::requeue_backoff::once_more;
-use crate::plan::{progress, stall};
+use crate::plan::evictions::cause::Cause;
+use crate::plan::evictions::requeue_backoff::once_more;
+use crate::plan::evictions::stall;
+use crate::plan::progress;
+use crate::plan::workload::pending_reason::{DEACTIVATED, NotReserved, backs_off, in_seconds};
+use crate::plan::writes::plan_and_notes::{Note, Now};
 
 /// What a Workload waits for whose user has suspended the job, by this field.
 pub fn waits_for_user(field: &str) -> String {

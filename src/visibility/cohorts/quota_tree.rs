@@ -12,7 +12,7 @@ use sluice_crds::Quantity;
 use sluice_engine::{CohortName, NodeAmounts, NodeName, ResourceName, TreeNode, Weight};
 
 use super::taken::TakenTree;
-use crate::plan::shares;
+use crate::plan::status::shares;
 use crate::visibility::discovery::{GROUP, VERSION};
 use crate::visibility::pending::summary::{in_seconds, quantity};
 use crate::visibility::table::{Column, Row, Tabular, number, text, wide};

@@ -6,7 +6,7 @@ use crate::{Mutant, mutant};
 pub(crate) static MUTANTS: &[Mutant] = &[
     mutant(
         "owners are not followed through pods",
-        "src/plan/lineage.rs",
+        "src/plan/children/lineage.rs",
         (
             "if is_pod(&owner) {\n                    made_for_pod.get_or_insert(below);",
             "if is_pod(&owner) {\n                    return Lineage::Root;",
@@ -18,7 +18,7 @@ pub(crate) static MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "whoever makes pods also makes what is made for a pod",
-        "src/plan/lineage.rs",
+        "src/plan/children/lineage.rs",
         (
             "Known::Managed if is_maker => return Lineage::Child,",
             "Known::Managed if is_maker || declared.is_some() => return Lineage::Child,",

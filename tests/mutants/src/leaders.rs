@@ -23,7 +23,7 @@ pub(crate) static MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "what the leader before may have seen too late is not doubted",
-        "src/plan/late_admissions.rs",
+        "src/plan/workload/late_admissions.rs",
         (
             "!is_released && latest.is_some_and(",
             "is_released && latest.is_some_and(",
@@ -83,7 +83,7 @@ pub(crate) static MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "an owner that can't be read is absent",
-        "src/plan/lineage.rs",
+        "src/plan/children/lineage.rs",
         (
             "Known::Unreadable => return Lineage::Unreadable(owner),",
             "Known::Unreadable => return Lineage::Orphan,",

@@ -39,7 +39,7 @@ pub(crate) static MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "a paused job is queued while its user holds it",
-        "src/plan/eviction.rs",
+        "src/plan/eviction_steps.rs",
         (
             "if job.is_paused() && record.spec.active {",
             "if job.is_paused() && !record.spec.active {",

@@ -39,7 +39,7 @@ pub(crate) static MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "an admission of an ended term counts",
-        "src/plan/late_admissions.rs",
+        "src/plan/workload/late_admissions.rs",
         "!self.has_decided || term == self.own || self.before == Some(term)",
         "true",
     ),
@@ -129,13 +129,13 @@ pub(crate) static MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "an evicted job frees its quota while its controller is active",
-        "src/plan/eviction.rs",
+        "src/plan/eviction_steps.rs",
         "let is_active = reading.may_have_pods() && !is_left_alone;",
         "let is_active = reading.may_have_pods() && is_left_alone;",
     ),
     mutant(
         "an evicted job is not suspended",
-        "src/plan/eviction.rs",
+        "src/plan/eviction_steps.rs",
         "if kind.suspend_path().is_some() && !reading.suspended {",
         "if false {",
     ),

@@ -15,7 +15,7 @@ pub(crate) static MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "an eviction that does not end is never told",
-        "src/plan/stall.rs",
+        "src/plan/evictions/stall.rs",
         (
             "if now < in_time_until(since, remains.terminate_until) {",
             "if now.as_second() / 1000 < in_time_until(since, remains.terminate_until).as_second() {",
@@ -36,7 +36,7 @@ pub(crate) static MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "who waits for a pod waits for as long as that says itself",
-        "src/plan/stall.rs",
+        "src/plan/evictions/stall.rs",
         (
             "after(until.min(after(since, GRACE_MAX)), IN_TIME)",
             "after(until, IN_TIME)",

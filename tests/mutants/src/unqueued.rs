@@ -101,7 +101,7 @@ pub(crate) static MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "a child may ask for more than its root was admitted with",
-        "src/plan/excess.rs",
+        "src/plan/children/excess.rs",
         (
             "if left.saturating_add(given) < *asks {",
             "if left.saturating_add(given) < *asks && *asks < 0 {",
@@ -110,7 +110,7 @@ pub(crate) static MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "children are not counted together",
-        "src/plan/excess.rs",
+        "src/plan/children/excess.rs",
         (
             "*left = left.saturating_sub(taken);",
             "*left = left.saturating_sub(taken.min(0));",

@@ -6,9 +6,9 @@
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use sluice_crds::WorkloadStatus;
 
-use super::plan_and_notes::{Note, Now};
 use crate::cache::conditions::{self, ConditionUpdate, Type};
 use crate::cache::{PodRecord, WorkloadRecord};
+use crate::plan::writes::plan_and_notes::{Note, Now};
 
 /// How long an evicted job may take to stop, beyond what its pods are given to terminate.
 const IN_TIME: SignedDuration = SignedDuration::from_mins(1);
@@ -126,7 +126,7 @@ fn what_is_left(remains: &Remains) -> String {
 }
 
 /// That an eviction has ended which was overdue.
-pub(super) fn ended(record: &WorkloadRecord) -> Option<ConditionUpdate> {
+pub(crate) fn ended(record: &WorkloadRecord) -> Option<ConditionUpdate> {
     let was_stalled = conditions::is_true(&record.status.conditions, Type::Stalled);
     was_stalled.then(|| ConditionUpdate {
         kind: Type::Stalled,

@@ -5,11 +5,11 @@
 
 use sluice_crds::WorkloadStatus;
 
-use super::cause::Cause;
-use super::pending_reason::NotReserved;
-use super::plan_and_notes::{Note, Now};
 use crate::cache::WorkloadRecord;
 use crate::cache::conditions::{self, ConditionUpdate, Type};
+use crate::plan::evictions::cause::Cause;
+use crate::plan::workload::pending_reason::NotReserved;
+use crate::plan::writes::plan_and_notes::{Note, Now};
 
 /// Why it is taken back: the reason of its conditions.
 const TERM_ENDED: &str = "TermEnded";

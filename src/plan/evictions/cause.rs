@@ -1,11 +1,11 @@
 //! Why something that holds quota is evicted, in words: what the conditions of its Workload say, and its
-//! events. Whom to evict is decided elsewhere; what the eviction writes is in `eviction.rs`.
+//! events. Whom to evict is decided elsewhere; what the eviction writes is in `eviction_steps.rs`.
 
 use sluice_engine::PreemptionRight;
 
-use super::plan_and_notes::Note;
-use super::reservation_timeout::{BLOCKED, TIMED_OUT};
 use crate::cache::Subject;
+use crate::plan::evictions::reservation_timeout::{BLOCKED, TIMED_OUT};
+use crate::plan::writes::plan_and_notes::Note;
 
 /// The reason of an eviction, and of an event, where the user has suspended the job.
 pub const SUSPENDED: &str = "Suspended";
@@ -204,8 +204,8 @@ mod tests {
     use crate::cache::WorkloadRecord;
     use crate::cache::conditions::{self, Type};
     use crate::plan::fixtures::mk_group_workload;
-    use crate::plan::plan_and_notes::Now;
     use crate::plan::workload::{self, Next};
+    use crate::plan::writes::plan_and_notes::Now;
 
     #[test]
     fn a_preempted_workload_names_the_preemptor_and_the_reason() {

@@ -75,7 +75,7 @@ pub enum Write {
 impl Write {
     /// What has to be written before the templates of a suspended object, if its API takes no changes of an object
     /// that has run.
-    pub(super) fn clear_start_time(
+    pub(crate) fn clear_start_time(
         key: &JobKey,
         job: &JobRecord,
         kind: &CompiledKind,
@@ -91,7 +91,7 @@ impl Write {
 }
 
 /// Whether a patch does more than test.
-pub(super) fn is_change(patch: &Patch) -> bool {
+pub(crate) fn is_change(patch: &Patch) -> bool {
     let is_change = |operation: &PatchOperation| !matches!(operation, PatchOperation::Test(_));
     patch.iter().any(is_change)
 }

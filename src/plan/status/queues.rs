@@ -13,11 +13,11 @@ use sluice_engine::{
 };
 use sluice_translate::{quantity, resource_list};
 
-use super::gate_status;
-use super::plan_and_notes::Now;
-use super::shares;
 use crate::cache::cluster::Fault;
 use crate::cache::conditions::{self, ConditionUpdate, Type};
+use crate::plan::gates::status;
+use crate::plan::status::shares;
+use crate::plan::writes::plan_and_notes::Now;
 
 /// The status of a ClusterQueue. `fault` says what is wrong with the object.
 pub fn cluster_queue(
@@ -117,7 +117,7 @@ pub fn local_queue(
     conditions::set(&mut conditions, update, generation, now);
     let was_backlogged = conditions::is_true(&conditions, Type::Backlogged);
     let backlog = match gated.backlog {
-        None if was_backlogged => Some(gate_status::no_queue_backlog()),
+        None if was_backlogged => Some(status::no_queue_backlog()),
         backlog => backlog,
     };
     if let Some(update) = backlog {

@@ -9,9 +9,9 @@ use sluice_kinds::gates::GateState;
 use sluice_kinds::hold::Hold;
 use sluice_kinds::view::QueueName;
 
-use super::plan_and_notes::Note;
 use crate::cache::pod::CHAIN_MAX;
 use crate::cache::{JobKey, JobRecord, Uid, WorkloadRecord};
+use crate::plan::writes::plan_and_notes::Note;
 use crate::process::hashing::HashMap;
 
 /// Amounts of resources in nano-units.

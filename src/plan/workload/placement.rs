@@ -42,7 +42,7 @@ pub fn restorings<'a>(record: &WorkloadRecord, pod_sets: &'a [PodSetView]) -> Ve
 
 /// The user's own count of a pod set that may have been released with fewer pods: it is the recorded one,
 /// if there are as many pods as were admitted.
-pub(super) fn own_count(record: &WorkloadRecord, view: &PodSetView) -> u32 {
+pub(crate) fn own_count(record: &WorkloadRecord, view: &PodSetView) -> u32 {
     let mut recorded = record.spec.pod_sets.iter();
     let recorded = recorded.find(|set| set.name == *view.name);
     let recorded = recorded.and_then(|set| u32::try_from(set.count).ok());
@@ -52,7 +52,7 @@ pub(super) fn own_count(record: &WorkloadRecord, view: &PodSetView) -> u32 {
 }
 
 /// How many pods of a set were admitted, if these are fewer than it asked for.
-pub(super) fn reduced_count(record: &WorkloadRecord, pod_set: &str) -> Option<u32> {
+pub(crate) fn reduced_count(record: &WorkloadRecord, pod_set: &str) -> Option<u32> {
     let mut recorded = record.spec.pod_sets.iter();
     let recorded = recorded.find(|set| set.name == pod_set)?;
     let admitted = assignment(record, pod_set)?.count;
@@ -63,7 +63,7 @@ pub(super) fn reduced_count(record: &WorkloadRecord, pod_set: &str) -> Option<u3
 
 /// The user's own placement of a pod set whose template may hold what Sluice put in: it is the
 /// recorded one, if the template says that or what follows from it.
-pub(super) fn own_placement(record: &WorkloadRecord, view: &PodSetView) -> Option<Placement> {
+pub(crate) fn own_placement(record: &WorkloadRecord, view: &PodSetView) -> Option<Placement> {
     let recorded = record
         .spec
         .pod_sets

@@ -2,7 +2,7 @@
 
 use k8s_openapi::jiff::Timestamp;
 
-use super::write::Write;
+use crate::plan::writes::write::Write;
 
 /// Something that the user is told about a job.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -45,19 +45,19 @@ pub struct Plan {
 }
 
 impl Plan {
-    pub(super) fn write(write: Write) -> Self {
+    pub(crate) fn write(write: Write) -> Self {
         Self {
             write: Some(write),
             notes: Vec::new(),
         }
     }
 
-    pub(super) fn and_note(mut self, note: Note) -> Self {
+    pub(crate) fn and_note(mut self, note: Note) -> Self {
         self.notes.push(note);
         self
     }
 
-    pub(super) fn note(note: Note) -> Self {
+    pub(crate) fn note(note: Note) -> Self {
         Self {
             write: None,
             notes: vec![note],

@@ -6,11 +6,11 @@ use k8s_openapi::jiff::SignedDuration;
 use sluice_crds::{Backlog, GateStatus, HeldObject};
 use sluice_kinds::problem::summarize;
 
-use super::plan_and_notes::Now;
 use crate::cache::conditions::{self, ConditionUpdate, Type};
 use crate::cache::gates::GateObject;
 use crate::cache::gates::dependencies::Trouble;
 use crate::cache::held::{Held, HeldOfQueue};
+use crate::plan::writes::plan_and_notes::Now;
 
 /// How many of the held objects a status names.
 pub const NAMED_MAX: usize = 10;

@@ -14,8 +14,8 @@ use sluice_crds::{
 use sluice_kinds::gates::record::{expired_value, lifted_value};
 use sluice_kinds::gates::{Gate, Lifted, without};
 
-use super::plan_and_notes::{Note, Now};
 use crate::cache::held::Gated;
+use crate::plan::writes::plan_and_notes::{Note, Now};
 
 /// Who lifts a gate whose deadline has passed, in the record of the object.
 const SLUICE: &str = "sluice";

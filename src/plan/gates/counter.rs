@@ -7,8 +7,8 @@ use k8s_openapi::jiff::Timestamp;
 use sluice_kinds::suspension::Suspension;
 use sluice_kinds::view::QueueName;
 
-use super::workload::priority::Priority;
 use crate::cache::Subject;
+use crate::plan::workload::priority::Priority;
 
 /// How many places are free: `passed` are shown by objects, and `not_shown` were given, too.
 pub fn free(limit: usize, passed: usize, not_shown: usize) -> usize {

@@ -8,17 +8,17 @@ use sluice_kinds::patch::Target;
 use sluice_kinds::path::FieldPath;
 use sluice_kinds::problem::summarize;
 
-use super::cause::{self, Cause};
-use super::pending_reason::NotReserved;
-use super::placement;
-use super::plan_and_notes::{Note, Now, Plan};
-use super::requeue_backoff::Backoff;
-use super::situation::Situation;
-use super::workload::{self, Next};
-use super::write::{JobPatch, JobPurpose, StatusPurpose, Write};
-use super::write_builders::{status_write, suspend_write};
 use crate::cache::job::Reading;
 use crate::cache::{WorkloadKey, WorkloadRecord};
+use crate::plan::evictions::cause::{self, Cause};
+use crate::plan::evictions::requeue_backoff::Backoff;
+use crate::plan::situation::Situation;
+use crate::plan::workload::pending_reason::NotReserved;
+use crate::plan::workload::placement;
+use crate::plan::workload::{self, Next};
+use crate::plan::write_builders::{status_write, suspend_write};
+use crate::plan::writes::plan_and_notes::{Note, Now, Plan};
+use crate::plan::writes::write::{JobPatch, JobPurpose, StatusPurpose, Write};
 
 /// An evicted job: suspend it, wait until its pods are gone, give its templates back, free
 /// its quota.

@@ -7,9 +7,9 @@ use k8s_openapi::jiff::Timestamp;
 use sluice_crds::Quantity;
 use sluice_engine::{Amount, Explanation, PendingReason, ResourceName};
 
-use super::cause::SUSPENDED;
-use super::plan_and_notes::Note;
 use crate::cache::WorkloadRecord;
+use crate::plan::evictions::cause::SUSPENDED;
+use crate::plan::writes::plan_and_notes::Note;
 
 /// As the condition PodScheduled of such pods has it.
 pub const SCHEDULING_GATED: &str = "SchedulingGated";
@@ -150,8 +150,8 @@ mod tests {
 
     use super::*;
     use crate::plan::fixtures::mk_group_workload;
-    use crate::plan::plan_and_notes::Now;
     use crate::plan::workload;
+    use crate::plan::writes::plan_and_notes::Now;
 
     #[test]
     fn a_workload_that_was_never_admitted_says_that_it_is_deactivated() {

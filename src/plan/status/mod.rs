@@ -1,0 +1,6 @@
+//! What the statuses of queues, cohorts and JobKinds say, from what the engine tells of them.
+//!
+//! Must not know what a Workload's status says: that is `workload/status.rs`.
+
+pub mod queues;
+pub mod shares;
