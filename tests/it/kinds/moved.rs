@@ -175,10 +175,6 @@ async fn a_flavor_that_is_made_again_with_other_labels() -> Result<()> {
             )
             .await?;
         scene.delete("ResourceFlavor", &scene.ns).await?;
-        // Made in the same second as the other one, it may go first: it ends.
-        scene
-            .create(&Job::new("next").queue("q").runs("0.1").json())
-            .await?;
         scene.stop("HoldAndDrain").await?;
         scene
             .see("Job", "train", "given back", selects(None))
