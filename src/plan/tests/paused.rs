@@ -1,6 +1,7 @@
 //! The turns of a job that its user pauses.
 
 use super::*;
+use crate::plan::workload_state;
 
 /// Who suspends a job that Sluice released waits for himself, and not for quota.
 #[test]
@@ -70,4 +71,22 @@ fn each_turn_of_a_paused_job() {
         workload: Some(evicting()),
     };
     assert_eq!(in_words(&planned_with_pods(&running, 1)), "nothing []");
+}
+
+/// A job that its user has paused is no candidate for quota: it would be admitted and evicted again and again.
+#[test]
+fn a_paused_job_does_not_wait_for_quota() {
+    let job = |held: &str| {
+        mk_job(
+            json!({QUEUED: "main"}),
+            json!({"sluice.dev/held": held}),
+            true,
+        )
+    };
+    let (_, workload) =
+        WorkloadRecord::read(serde_json::from_value(mk_workload(json!({}))).unwrap()).unwrap();
+    for (mark, waits) in [("true", true), ("false", false)] {
+        let job = read(&kind(), &job(mark));
+        assert_eq!(workload_state::may_wait(&job, &workload), waits, "{mark}");
+    }
 }

@@ -188,21 +188,9 @@ pub(crate) static MUTANTS: &[Mutant] = &[
         "None if situation.awaits_reply => return",
     ),
     mutant(
-        "after a conflict nothing is planned again",
-        "src/controller/writes/reply.rs",
-        "        self.later(&subject);\n    }\n\n    fn refused(",
-        "    }\n\n    fn refused(",
-    ),
-    mutant(
         "lending limits are not looked at",
         "engine/src/quota/quota_tree.rs",
         "match self.quota.lending_limit {",
         "match self.quota.lending_limit.filter(|_| false) {",
-    ),
-    mutant(
-        "a paused job is admitted",
-        "src/plan/workload_state.rs",
-        "let is_held = job.is_held() || job.is_paused();",
-        "let is_held = job.is_held();",
     ),
 ];

@@ -77,6 +77,15 @@ pub(crate) static MUTANTS: &[Mutant] = &[
         Cluster("a_job_that_stays_after_its_deletion_is_preempted"),
     ),
     mutant(
+        "a paused job is admitted",
+        "src/plan/workload_state.rs",
+        (
+            "let is_held = job.is_held() || job.is_paused();",
+            "let is_held = job.is_held();",
+        ),
+        Unit("src", "a_paused_job_does_not_wait_for_quota"),
+    ),
+    mutant(
         "a job that loses its queue and its last gate stays suspended",
         "src/plan/job/gated.rs",
         (
