@@ -167,6 +167,10 @@ impl Checker {
             Kind::Job => {
                 let released = rules::released_without_admission(before, object, cluster);
                 add(Invariant::AdmittedFirst, one(released));
+                if revision.is_by_sluice() {
+                    let more = rules::released_with_more_pods(before, object, cluster);
+                    add(Invariant::NoMorePods, one(more));
+                }
                 add(
                     Invariant::GatesHold,
                     one(rules::passed_a_gate(object, cluster)),

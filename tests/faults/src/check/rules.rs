@@ -27,6 +27,27 @@ pub(super) fn released_without_admission(
     (!is_admitted).then(|| "it was released, and holds no quota".to_owned())
 }
 
+/// A job that Sluice has just released may run no more pods at a time than it was admitted with: the release is of the
+/// job as it was read for it.
+pub(super) fn released_with_more_pods(
+    before: Option<&Value>,
+    job: &Value,
+    cluster: &Cluster,
+) -> Option<String> {
+    let was_released = before.is_some_and(is_released);
+    if queue_of(job).is_none() || is_per_pod(job) || !is_released(job) || was_released {
+        return None;
+    }
+    let mut workloads = cluster.workloads_of(uid_of(job));
+    let admitted = admitted_pods(workloads.find(|workload| holds_quota(workload))?);
+    let number = |path: &str| job.pointer(path).and_then(Value::as_i64);
+    let at_a_time = number("/spec/parallelism").unwrap_or(1);
+    let succeeded = number("/status/succeeded").unwrap_or(0);
+    let left = number("/spec/completions").map(|completions| completions - succeeded);
+    let pods = left.map_or(at_a_time, |left| left.min(at_a_time));
+    (admitted < pods).then(|| format!("it was released to run {pods} pods, {admitted} have quota"))
+}
+
 /// A pod that has just lost the queue gate was admitted: by its own record, or with its job or group.
 pub(super) fn ungated_without_admission(
     before: Option<&Value>,

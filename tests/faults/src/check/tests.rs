@@ -448,6 +448,37 @@ fn no_more_pods_run_than_were_admitted() {
 }
 
 #[test]
+fn what_is_released_is_what_was_admitted() {
+    let more = |field: &str, number: u8| with(job(false), field, json!(number));
+    let grown = |completions: u8| {
+        with(
+            more("/spec/parallelism", 3),
+            "/spec/completions",
+            json!(completions),
+        )
+    };
+    let cases = [
+        ("as it was", job(false), None),
+        ("with fewer", more("/spec/parallelism", 1), None),
+        (
+            "with more",
+            more("/spec/parallelism", 3),
+            Some(Invariant::NoMorePods),
+        ),
+        ("with more that never run", grown(2), None),
+        ("with more that run", grown(3), Some(Invariant::NoMorePods)),
+    ];
+    for (name, released, expected) in cases {
+        let edited = with(released.clone(), "/spec/suspend", json!(true));
+        let story = Story::admitted()
+            .put("Job", "a", edited)
+            .by_sluice("Job", "a", released);
+        let broken = story.broken();
+        assert_eq!(broken, Vec::from_iter(expected), "{name}");
+    }
+}
+
+#[test]
 fn quota_is_freed_when_the_work_has_ended() {
     let evicted = || workload("a", 2, json!(null));
     let reclaimed = || {
