@@ -250,6 +250,10 @@ mod tests {
         ] {
             assert_eq!(Form::read(accept, query), expected, "{case}");
         }
+        assert_eq!(
+            Problem::NotAcceptable.to_string(),
+            "only the following media types are accepted: application/json"
+        );
     }
 
     #[test]
