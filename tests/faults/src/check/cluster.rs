@@ -83,6 +83,9 @@ impl Cluster {
             (&revision.object, revision.key.kind, &before)
             && holds_quota(workload)
         {
+            // What an earlier Workload of the job held was free before this one held anything.
+            let job = job_of_workload(workload);
+            self.outlived.retain(|other| job_of_workload(other) != job);
             self.outlived.push(workload.clone());
         }
         before

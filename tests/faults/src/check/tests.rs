@@ -448,6 +448,21 @@ fn no_more_pods_run_than_were_admitted() {
 }
 
 #[test]
+fn of_two_workloads_that_are_gone_the_last_one_counts() {
+    let story = Story::default()
+        .put("ClusterQueue", "q", queue("", 4, json!({})))
+        .put("Job", "a", job(true))
+        .put("Workload", "w-a", workload("a", 2, admission(2)))
+        .gone("Workload", "w-a")
+        .put("Workload", "w-a", workload("a", 2, admission(2)))
+        .put("Pod", "p1", pod("a"))
+        .gone("Job", "a")
+        .gone("Workload", "w-a")
+        .put("Workload", "w-b", workload("b", 3, admission(3)));
+    assert_eq!(story.broken(), [], "one pod is left, and counts once");
+}
+
+#[test]
 fn what_is_released_is_what_was_admitted() {
     let more = |field: &str, number: u8| with(job(false), field, json!(number));
     let grown = |completions: u8| {
