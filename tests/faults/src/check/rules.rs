@@ -18,8 +18,7 @@ pub(super) fn released_without_admission(
     job: &Value,
     cluster: &Cluster,
 ) -> Option<String> {
-    let was_released = before.is_some_and(is_released);
-    if queue_of(job).is_none() || is_per_pod(job) || !is_released(job) || was_released {
+    if !is_just_released(before, job) {
         return None;
     }
     let uid = uid_of(job);
@@ -34,8 +33,7 @@ pub(super) fn released_with_more_pods(
     job: &Value,
     cluster: &Cluster,
 ) -> Option<String> {
-    let was_released = before.is_some_and(is_released);
-    if queue_of(job).is_none() || is_per_pod(job) || !is_released(job) || was_released {
+    if !is_just_released(before, job) {
         return None;
     }
     let mut workloads = cluster.workloads_of(uid_of(job));
@@ -46,6 +44,12 @@ pub(super) fn released_with_more_pods(
     let left = number("/spec/completions").map(|completions| completions - succeeded);
     let pods = left.map_or(at_a_time, |left| left.min(at_a_time));
     (admitted < pods).then(|| format!("it was released to run {pods} pods, {admitted} have quota"))
+}
+
+/// Whether a queued job that is released as a whole was not released before.
+fn is_just_released(before: Option<&Value>, job: &Value) -> bool {
+    let was_released = before.is_some_and(is_released);
+    queue_of(job).is_some() && !is_per_pod(job) && is_released(job) && !was_released
 }
 
 /// A pod that has just lost the queue gate was admitted: by its own record, or with its job or group.
