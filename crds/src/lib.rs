@@ -41,10 +41,10 @@ pub use fair_sharing::{
     LocalQueueFairSharingStatus, ScopeMode, Weight, WeightError,
 };
 pub use gate::{
-    AFTER_ANNOTATION, After, AfterKind, AfterObject, AppliedKind, AppliesTo, Approval, Backlog,
-    Counter, DEFAULT_TIME_ZONE, Deadline, Exception, Gate, GateSpec, GateStatus, HeldObject,
-    Lifting, NOT_BEFORE_ANNOTATION, NotBefore, OnExpiry, QueuePlace, Schedule, WINDOW_SECONDS_MAX,
-    Window,
+    AFTER_ANNOTATION, AFTER_KINDS_MAX, After, AfterKind, AfterObject, AppliedKind, AppliesTo,
+    Approval, Backlog, Counter, DEFAULT_TIME_ZONE, Deadline, Exception, Gate, GateSpec, GateStatus,
+    HeldObject, Lifting, NOT_BEFORE_ANNOTATION, NotBefore, OnExpiry, QueuePlace, Schedule,
+    WINDOW_SECONDS_MAX, Window,
 };
 pub use generate::{GeneratedFile, crd_files};
 pub use job_kind::{

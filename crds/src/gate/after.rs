@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 
 /// The annotation that names the object of [`After`], if the Gate names no other.
 pub const AFTER_ANNOTATION: &str = "sluice.dev/after";
+/// How many kinds [`After::kinds`] may list.
+pub const AFTER_KINDS_MAX: usize = 8;
 
 /// Lifts the gate after another object satisfies a condition.
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
@@ -20,7 +22,7 @@ pub struct After {
     /// The kinds of objects that a held object may name. They are namespaced, and the named object is in the namespace
     /// of the held object.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 8))]
+    #[schemars(length(max = AFTER_KINDS_MAX))]
     pub kinds: Vec<AfterKind>,
     /// The key of the annotation by which a held object names what it waits for: as NAME if there is one kind here,
     /// and as KIND/NAME or KIND.GROUP/NAME, such as Job.batch/prepare, if there are several. Absent:

@@ -12,7 +12,7 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use after::{AFTER_ANNOTATION, After, AfterKind, AfterObject};
+pub use after::{AFTER_ANNOTATION, AFTER_KINDS_MAX, After, AfterKind, AfterObject};
 pub use applies_to::{AppliedKind, AppliesTo};
 pub use schedule::{
     DEFAULT_TIME_ZONE, Exception, NOT_BEFORE_ANNOTATION, NotBefore, Schedule, WINDOW_SECONDS_MAX,

@@ -3,15 +3,13 @@
 //! plural.
 
 use k8s_openapi::api::admissionregistration::v1::{Validation, Variable};
+use sluice_crds::AFTER_KINDS_MAX;
 
 use crate::manifests::cel::syntax::{filled, text, texts, variable};
 use crate::manifests::conditions::entry::{after_differs, condition};
 use crate::manifests::policies::policy::Rules;
 use crate::manifests::webhook_rules::rule;
 use crate::rules::own::reads::{EVERYWHERE, IN_NAMESPACE, NOT_READ};
-
-/// How many kinds a Gate may list: `spec.after.kinds`.
-const KINDS_MAX: usize = 8;
 
 /// The validating policy.
 pub(super) fn policy() -> Rules<Validation> {
@@ -30,7 +28,7 @@ pub(super) fn policy() -> Rules<Validation> {
         judges_deleted: true,
         variables: variables(),
         // One question for each: an expression may ask two, and others are not evaluated.
-        outcomes: (0..=KINDS_MAX).map(validation).collect(),
+        outcomes: (0..=AFTER_KINDS_MAX).map(validation).collect(),
     }
 }
 
@@ -47,7 +45,9 @@ fn variables() -> Vec<Variable> {
         "object.spec.after.object.?namespace.orValue('')",
         "object.spec.after.object.name",
     );
-    let indices: Vec<_> = (0..KINDS_MAX).map(|index| index.to_string()).collect();
+    let indices: Vec<_> = (0..AFTER_KINDS_MAX)
+        .map(|index| index.to_string())
+        .collect();
     let kinds = "object.spec.after.?kinds.orValue([])";
     let of_kind = read(
         "'spec.after.kinds[' + string(i) + ']'",
