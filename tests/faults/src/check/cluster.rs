@@ -294,6 +294,11 @@ pub(super) fn has_ended(job: &Value) -> bool {
     is(job, "Complete") || is(job, "Failed")
 }
 
+/// Whether it is decided how a job ends: it makes no more pods.
+pub(super) fn is_decided(job: &Value) -> bool {
+    is(job, "SuccessCriteriaMet") || is(job, "FailureTarget")
+}
+
 /// Whether a job has been released: neither suspended nor ended nor being deleted.
 pub(super) fn is_released(job: &Value) -> bool {
     job.pointer("/spec/suspend") != Some(&Value::Bool(true))

@@ -6,9 +6,9 @@ use serde_json::Value;
 use sluice_crds::QUEUE_GATE;
 
 use super::cluster::{
-    Cluster, gates_of, has_ended, holds_quota, is_live, is_per_pod, is_released, is_terminating,
-    job_of, job_of_workload, list, name_of, own_admission, owner_of, pod_gates, queue_of, text,
-    uid_of,
+    Cluster, gates_of, has_ended, holds_quota, is_decided, is_live, is_per_pod, is_released,
+    is_terminating, job_of, job_of_workload, list, name_of, own_admission, owner_of, pod_gates,
+    queue_of, text, uid_of,
 };
 use crate::history::Kind;
 
@@ -137,7 +137,9 @@ pub(super) fn freed_too_early(
         return Some(format!("quota for {left} pods is left, and {count} run"));
     }
     let found = cluster.by_uid(Kind::Job, job);
-    let goes_on = left == 0 && found.is_some_and(|job| is_released(job) && !is_per_pod(job));
+    // The Job controller makes no more pods once it has decided how a Job ends, and writes the end only after that.
+    let goes_on = left == 0
+        && found.is_some_and(|job| is_released(job) && !is_decided(job) && !is_per_pod(job));
     goes_on.then(|| "its quota was freed, and its job goes on".to_owned())
 }
 

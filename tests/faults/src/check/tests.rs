@@ -523,6 +523,20 @@ fn quota_is_freed_when_the_work_has_ended() {
         early
     );
 
+    let all_reclaimed = || {
+        let both = json!([{"name": "main", "count": 2}]);
+        with(reclaimed(), "/status/reclaimablePods", both)
+    };
+    let decided = |status: &str| {
+        let criteria = json!({"conditions": [{"type": "SuccessCriteriaMet", "status": status}]});
+        let job = with(job(false), "/status", criteria);
+        let ending = Story::running().put("Job", "a", job);
+        let pods_gone = ending.gone("Pod", "p1").gone("Pod", "p2");
+        pods_gone.put("Workload", "w-a", all_reclaimed())
+    };
+    assert_eq!(decided("True").broken(), []);
+    assert_eq!(decided("False").broken(), early);
+
     let one_left = || {
         let suspended = Story::running()
             .put("Job", "a", job(true))
