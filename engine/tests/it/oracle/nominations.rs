@@ -7,9 +7,9 @@ use sluice_engine::{
 };
 
 use super::{Oracle, Reservation, Reservations, order};
-use crate::choice::AssignmentResult;
-use crate::quota::Tree;
-use crate::tally::Tally;
+use crate::oracle::choice::AssignmentResult;
+use crate::oracle::quota::Tree;
+use crate::oracle::tally::Tally;
 
 impl Oracle {
     /// Keeps the room for those for whom others leave, or have just left; then each of them has its turn

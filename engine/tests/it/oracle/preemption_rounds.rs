@@ -9,7 +9,7 @@ use sluice_engine::{
 };
 
 use super::Oracle;
-use crate::quota::Node;
+use crate::oracle::quota::Node;
 
 impl Oracle {
     /// Takes an event in, and ends the rounds of the trees that it changes.

@@ -7,8 +7,8 @@ use sluice_engine::{
 };
 
 use super::Oracle;
-use crate::quota::{Cell, Charge, Node, Tree, View, clamp};
-use crate::targets::Holder;
+use crate::oracle::quota::{Cell, Charge, Node, Tree, View, clamp};
+use crate::oracle::targets::Holder;
 
 impl Oracle {
     /// Who holds quota, and what.

@@ -8,8 +8,8 @@ use sluice_engine::{
     ReclaimWithinCohort, Time, WithinClusterQueue, WorkloadId,
 };
 
-use crate::quota::{Charge, Tree, View};
-use crate::tally::Tally;
+use crate::oracle::quota::{Charge, Tree, View};
+use crate::oracle::tally::Tally;
 
 /// A workload that may be evicted, now or once its admission is confirmed, as far as its state and its
 /// tree go.

@@ -1,4 +1,4 @@
-//! The rules, one script each.
+//! Order, quota and limits, one script each.
 
 use std::fmt::Write as _;
 

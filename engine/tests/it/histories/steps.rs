@@ -10,7 +10,7 @@ use sluice_engine::{
     Toleration, TolerationOperator, Weight, WhenCanBorrow, Workload, WorkloadId, WorkloadState,
 };
 
-use crate::worlds::{
+use crate::histories::worlds::{
     COHORTS, FLAVORS, RESOURCES, Size, amounts, cohorts, flavors, labelled_flavors, local_key,
     locals, one_of, preemptions, queue_name, queues, settings, worlds,
 };

@@ -1,5 +1,5 @@
 //! Nominated workloads, one script each: quota is reserved for them until their targets have stopped. Which
-//! targets those are is `preemption.rs`.
+//! targets those are is `targets.rs`.
 
 use crate::script::check;
 

@@ -5,11 +5,11 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{RngAlgorithm, RngSeed, TestRng, TestRunner};
 
-use crate::histories::{
+use crate::histories::play::play;
+use crate::histories::steps::{
     contended_histories, large_histories, rival_histories, tight_histories, wild_histories,
 };
-use crate::play::play;
-use crate::tally::Tally;
+use crate::oracle::tally::Tally;
 
 /// How many histories are played, if `HISTORIES` doesn't say: as many as take ten seconds in a debug build
 /// and on two cores. `make oracle` plays a hundred thousand.

@@ -1,5 +1,5 @@
 //! Random configurations: flavors, cohorts, queues and LocalQueues. What happens in them is
-//! `histories.rs`.
+//! `steps.rs`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,11 +1,17 @@
 //! The same decisions, made slowly and by definition: before every single decision all waiting
 //! workloads are judged anew. What a workload would get is `choice.rs`, who would have to go
-//! `targets.rs`, which nodes belong together `forest.rs`, the arithmetic `quota.rs`; who holds what,
+//! `targets.rs`, which nodes belong together `cohort_trees.rs`, the arithmetic `quota.rs`; who holds what,
 //! and for whom room is kept, stands below.
 
+pub(crate) mod choice;
+mod cohort_trees;
 mod deleted_queues;
 mod nominations;
 mod preemption_rounds;
+pub(crate) mod quota;
+pub(crate) mod recount;
+pub(crate) mod tally;
+pub(crate) mod targets;
 mod usage;
 
 use std::cmp::Reverse;
@@ -20,11 +26,11 @@ use sluice_engine::{
 };
 
 pub(crate) use self::usage::charge_of;
-use crate::choice::{Assignment, AssignmentResult, Scene};
-pub(crate) use crate::quota::clamp;
-use crate::quota::{Charge, Node, Tree, View, weighted};
-use crate::tally::Tally;
-use crate::targets::{Holder, Target};
+use crate::oracle::choice::{Assignment, AssignmentResult, Scene};
+pub(crate) use crate::oracle::quota::clamp;
+use crate::oracle::quota::{Charge, Node, Tree, View, weighted};
+use crate::oracle::tally::Tally;
+use crate::oracle::targets::{Holder, Target};
 
 /// What an engine has been told, and what it has decided.
 #[derive(Clone, Debug)]

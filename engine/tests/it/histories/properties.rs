@@ -11,9 +11,9 @@ use sluice_engine::{
     WithinClusterQueue, Workload, WorkloadId, WorkloadState,
 };
 
+use crate::histories::worlds::any_of;
 use crate::oracle::Oracle;
-use crate::quota::Charge;
-use crate::worlds::any_of;
+use crate::oracle::quota::Charge;
 
 #[derive(Clone, Debug)]
 struct Holder {

@@ -9,12 +9,12 @@ use sluice_engine::{
     LocalQueue, Snapshot, Time, Workload, WorkloadId, WorkloadState,
 };
 
-use crate::explained::check_trials;
-use crate::histories::{History, Move, Step};
+use crate::histories::explained::check_trials;
+use crate::histories::steps::{History, Move, Step};
+use crate::oracle::quota::{Charge, Node};
+use crate::oracle::recount::check_account;
+use crate::oracle::tally::Tally;
 use crate::oracle::{Oracle, charge_of};
-use crate::quota::{Charge, Node};
-use crate::recount::check_account;
-use crate::tally::Tally;
 
 /// More rounds of decisions than this without rest are taken for a circle.
 const ROUNDS_MAX: usize = 60;

@@ -1,5 +1,5 @@
 //! What a workload would get, by definition: flavors slot by slot, and fewer pods if need be. In
-//! what order workloads are looked at is `oracle.rs`.
+//! what order workloads are looked at is `mod.rs`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,9 +9,9 @@ use sluice_engine::{
     UndeclaredResources, WhenCanBorrow, WhenCanPreempt, WithinClusterQueue, Workload,
 };
 
-use crate::quota::{Charge, Tree, View};
-use crate::tally::Tally;
-use crate::targets::{Holder, Preemptor, Target};
+use crate::oracle::quota::{Charge, Tree, View};
+use crate::oracle::tally::Tally;
+use crate::oracle::targets::{Holder, Preemptor, Target};
 
 /// How things stand at one moment of a decision.
 #[derive(Clone, Copy, Debug)]

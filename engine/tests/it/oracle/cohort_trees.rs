@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use sluice_engine::{ClusterQueue, QueueName, Quota, StopPolicy};
 
-use crate::choice::group_of;
+use crate::oracle::choice::group_of;
+use crate::oracle::quota::{Cell, Member, Node, Tree};
 use crate::oracle::{Oracle, charge_of};
-use crate::quota::{Cell, Member, Node, Tree};
 
 impl Oracle {
     pub(crate) fn active(&self, queue: &ClusterQueue) -> bool {

@@ -9,9 +9,9 @@ use sluice_engine::{
     Trials, WorkloadId, WorkloadState,
 };
 
+use crate::histories::play::rebuilt;
 use crate::oracle::Oracle;
-use crate::play::rebuilt;
-use crate::tally::Tally;
+use crate::oracle::tally::Tally;
 
 /// More of one resource in one flavor, in the queue of the workload.
 type More = (FlavorName, ResourceName, i128);

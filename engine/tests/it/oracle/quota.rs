@@ -1,5 +1,5 @@
 //! Quota arithmetic of one cohort tree by definition. What is configured is summed up once for each
-//! tree, what is used anew for every question. Knows no workloads; who is charged is `oracle.rs`.
+//! tree, what is used anew for every question. Knows no workloads; who is charged is `mod.rs`.
 
 use sluice_engine::{Amount, CohortName, FlavorName, QueueName, Quota, ResourceName};
 
