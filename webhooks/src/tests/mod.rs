@@ -9,29 +9,14 @@
 )]
 
 mod advice;
-mod applies;
-mod applies_priority;
-mod certificates;
-mod enforced_makers;
 mod enforcement;
-mod http;
+mod gates;
 mod jobs;
-mod lift;
-mod made_pods;
-mod makers;
 mod manifests;
-mod marks;
-mod mutation;
 mod own;
 mod pods;
-mod reads;
-mod reapplied;
-mod refusals;
-mod requests;
 mod schemas;
-mod template_keys;
-mod templates;
-mod tls;
+mod server;
 
 use std::sync::{Arc, LazyLock};
 

@@ -8,10 +8,10 @@ use sluice_gates::CompiledAppliesTo;
 use sluice_kinds::aliases::{KeyAliases, MetadataKey};
 use sluice_kinds::gates::Gate;
 
-use super::applies::{budget, gates_of, policy_of};
-use super::lift::judge_by;
-use super::*;
 use crate::Permission;
+use crate::tests::gates::applies::{budget, gates_of, policy_of};
+use crate::tests::gates::lift::judge_by;
+use crate::tests::*;
 
 const VOLCANO: &str = "scheduling.volcano.sh/queue-name";
 const DEPLOYMENT_CONTROLLER: &str = "system:serviceaccount:kube-system:deployment-controller";

@@ -10,8 +10,8 @@ use sluice_crds::{GateSpec, Lifting, RELEASED_ANNOTATION};
 use sluice_gates::Enforced;
 use sluice_kinds::gates::Gate;
 
-use super::*;
 use crate::review::has_rights;
+use crate::tests::*;
 use crate::{Access, Answered, Observer, Outside, Permission, Report, Right, UserInfo};
 
 /// An authorizer that says this of everybody, and keeps what it was asked.
@@ -93,7 +93,7 @@ fn judge(
 }
 
 /// The same by this policy.
-pub(super) fn judge_by(
+pub(in crate::tests) fn judge_by(
     policy: &Policy,
     user: &str,
     permission: Permission,

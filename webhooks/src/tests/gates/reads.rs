@@ -6,9 +6,9 @@ use std::sync::Mutex;
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use super::*;
 use crate::review::has_rights;
 use crate::rules::own::reads::plural;
+use crate::tests::*;
 use crate::{Access, Permission, Right, UserInfo};
 
 /// An API server that serves `Dataset` as `datasets`, and says this of everybody.

@@ -5,8 +5,8 @@ use rstest::rstest;
 use serde_json::{Value, json};
 use sluice_kinds::aliases::{KeyAliases, MetadataKey};
 
-use super::*;
 use crate::review::mutate;
+use crate::tests::*;
 
 const CLASS: &str = "sluice.dev/priority-class";
 const OF_KUEUE: &str = "kueue.x-k8s.io/priority-class";

@@ -3,8 +3,8 @@
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use super::*;
 use crate::review::mutate;
+use crate::tests::*;
 
 type Pairs = &'static [(&'static str, &'static str)];
 

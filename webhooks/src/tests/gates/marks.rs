@@ -9,8 +9,8 @@ use sluice_crds::{
 use sluice_kinds::gates::Lifted;
 use sluice_kinds::gates::record::lifted_value;
 
-use super::*;
 use crate::review::mutate;
+use crate::tests::*;
 
 const A: &str = "gate.sluice.dev/a.acme.io";
 const B: &str = "gate.sluice.dev/b.acme.io";

@@ -3,7 +3,7 @@
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use super::*;
+use crate::tests::*;
 
 type Pairs = &'static [(&'static str, &'static str)];
 

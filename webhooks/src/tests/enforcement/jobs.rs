@@ -6,16 +6,16 @@ use serde_json::{Value, json};
 use sluice_gates::{Exception, ManagedNamespaces, ManagedNamespacesSpec, Unlabelled};
 use sluice_kinds::aliases::{KeyAliases, MetadataKey};
 
-use super::lift::judge_by;
-use super::*;
 use crate::review::{self, mutate};
+use crate::tests::gates::lift::judge_by;
+use crate::tests::*;
 use crate::{Permission, Surroundings};
 
 const LABEL: &str = "sluice.dev/enforcement";
-pub(super) const REQUIRED: &str = "sluice.dev/queue-required";
+pub(in crate::tests) const REQUIRED: &str = "sluice.dev/queue-required";
 
 /// A policy where the namespace of the tests has this value of the label.
-pub(super) fn labelled(value: &str) -> Policy {
+pub(in crate::tests) fn labelled(value: &str) -> Policy {
     by(ManagedNamespaces::default(), &[(LABEL, value)])
 }
 
@@ -32,7 +32,7 @@ fn by(managed: ManagedNamespaces, labels: &[(&str, &str)]) -> Policy {
         .with_managed_namespaces(Arc::new(managed))
 }
 
-pub(super) fn excepting(exception: Exception) -> Policy {
+pub(in crate::tests) fn excepting(exception: Exception) -> Policy {
     let spec = ManagedNamespacesSpec {
         selector: Some(LabelSelector::default()),
         unlabelled: Unlabelled::Refuse,
@@ -42,7 +42,7 @@ pub(super) fn excepting(exception: Exception) -> Policy {
     by(ManagedNamespaces::compile(&spec, "").unwrap(), &[])
 }
 
-pub(super) fn plain_job() -> Value {
+pub(in crate::tests) fn plain_job() -> Value {
     mk_job(&[], &[], false)
 }
 
@@ -273,13 +273,13 @@ fn a_namespace_that_is_not_known_is_judged_in_a_moment() {
 }
 
 /// Volcano's annotation names a queue.
-pub(super) fn volcano() -> KeyAliases {
+pub(in crate::tests) fn volcano() -> KeyAliases {
     let label = MetadataKey::Label(QUEUE.to_owned());
     let annotation = MetadataKey::Annotation(VOLCANO.to_owned());
     KeyAliases::new([(label, vec![annotation])])
 }
 
-pub(super) const VOLCANO: &str = "scheduling.volcano.sh/queue-name";
+pub(in crate::tests) const VOLCANO: &str = "scheduling.volcano.sh/queue-name";
 
 /// A queue that is named by a key of others is a queue.
 #[rstest]

@@ -4,9 +4,9 @@ use rstest::rstest;
 use serde_json::{Value, json};
 use sluice_gates::Exception;
 
-use super::enforcement::{VOLCANO, excepting, labelled, volcano};
-use super::*;
 use crate::review::{self, mutate};
+use crate::tests::enforcement::jobs::{VOLCANO, excepting, labelled, volcano};
+use crate::tests::*;
 
 fn maker(api_version: &str, kind: &str, outer: &[(&str, &str)], template: Value) -> Value {
     let mut object = mk_job(outer, &[], false);

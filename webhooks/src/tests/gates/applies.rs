@@ -12,9 +12,9 @@ use sluice_gates::CompiledAppliesTo;
 use sluice_kinds::gates::Gate;
 use sluice_kinds::priority_classes::PriorityClasses;
 
-use super::lift::judge_by;
-use super::*;
 use crate::review::{self, mutate};
+use crate::tests::gates::lift::judge_by;
+use crate::tests::*;
 use crate::{LocalQueueState, Permission, QueueStates, Surroundings};
 
 const FAILURES: &str = "sluice.dev/gate-failures";
@@ -58,7 +58,7 @@ fn surroundings() -> Surroundings {
 }
 
 /// A policy where each of these is a Gate.
-pub(super) fn policy_of(gates: &[(&str, Lifting, AppliesTo)]) -> Policy {
+pub(in crate::tests) fn policy_of(gates: &[(&str, Lifting, AppliesTo)]) -> Policy {
     let named = |name: &str| Gate::parse(name, "").unwrap();
     let specs = gates.iter().map(|(name, lifting, applies_to)| {
         let spec = GateSpec {
@@ -87,16 +87,16 @@ pub(super) fn policy_of(gates: &[(&str, Lifting, AppliesTo)]) -> Policy {
         .with_queue_states(Arc::new(ArcSwap::from_pointee(states)))
 }
 
-pub(super) fn budget(applies_to: AppliesTo) -> Policy {
+pub(in crate::tests) fn budget(applies_to: AppliesTo) -> Policy {
     policy_of(&[("acme.io/budget", Lifting::Owners, applies_to)])
 }
 
-pub(super) fn gates_of(object: &Value) -> Option<&str> {
+pub(in crate::tests) fn gates_of(object: &Value) -> Option<&str> {
     object["metadata"]["annotations"][GATES].as_str()
 }
 
 /// A Job with pods of 1 cpu.
-pub(super) fn of_pods(queue: Option<&str>, pods: u32) -> Value {
+pub(in crate::tests) fn of_pods(queue: Option<&str>, pods: u32) -> Value {
     let labels: Vec<_> = queue.map(|queue| (QUEUE, queue)).into_iter().collect();
     let job = with(
         mk_job(&labels, &[], false),

@@ -4,8 +4,8 @@
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use super::*;
 use crate::review::mutate;
+use crate::tests::*;
 
 const REFUSED: &str = "spec.parallelism: Forbidden: must be at most 3: nobody runs more";
 const GATED_ALONE: &[(&str, &str)] = &[(GATED, "acme.io/foo")];

@@ -20,8 +20,8 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use super::*;
 use crate::certificates::{Pair, certified_key, issue_ca, issue_serving, merge_bundle};
+use crate::tests::*;
 use crate::{AllowedClients, CertificateSlot, Server, TlsMinVersion, TlsOptions, router};
 
 const WAIT: Duration = Duration::from_secs(20);
@@ -45,7 +45,7 @@ async fn start_with(clients: AllowedClients, options: &TlsOptions) -> Running {
     let slot = Arc::new(CertificateSlot::default());
     let router = router(
         &Arc::new(ArcSwap::from_pointee(mk_policy())),
-        lift::outside(),
+        gates::lift::outside(),
     );
     let server = Server::bind(
         ([127, 0, 0, 1], 0).into(),

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use sluice_crds::{AppliesTo, QueuePriorityClasses};
 use sluice_kinds::aliases::{KeyAliases, MetadataKey};
 
-use super::applies::{budget, gates_of, of_pods};
-use super::*;
+use crate::tests::gates::applies::{budget, gates_of, of_pods};
+use crate::tests::*;
 use crate::{ClusterQueueState, QueueStates};
 
 const FAILURES: &str = "sluice.dev/gate-failures";

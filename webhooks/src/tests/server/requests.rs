@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use super::*;
+use crate::tests::*;
 
 fn mk() -> Value {
     let job = mk_job(&[], &[], true);

@@ -5,10 +5,10 @@ use rstest::rstest;
 use serde_json::{Value, json};
 use sluice_crds::AppliesTo;
 
-use super::applies::{budget, gates_of};
-use super::enforcement::labelled;
-use super::*;
 use crate::review::mutate;
+use crate::tests::enforcement::jobs::labelled;
+use crate::tests::gates::applies::{budget, gates_of};
+use crate::tests::*;
 
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 const CLIENT: &str = "kubectl-client-side-apply";

@@ -10,13 +10,13 @@ use axum::http::{Request as HttpRequest, StatusCode};
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
-use super::*;
 use crate::router;
+use crate::tests::*;
 
 fn mk_router() -> Router {
     router(
         &Arc::new(ArcSwap::from_pointee(mk_policy())),
-        lift::outside(),
+        gates::lift::outside(),
     )
 }
 
@@ -79,7 +79,7 @@ async fn the_same_question_gets_the_same_answer() {
 #[tokio::test]
 async fn a_new_policy_counts_from_the_next_request() {
     let policy = Arc::new(ArcSwap::from_pointee(Policy::default()));
-    let router = router(&policy, lift::outside());
+    let router = router(&policy, gates::lift::outside());
     let allowed = async || {
         let body = mk_review(USER, None, &mk_job(&[(QUEUE, "a")], &[], true)).to_string();
         let request = HttpRequest::post("/validate")

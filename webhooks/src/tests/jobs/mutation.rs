@@ -5,8 +5,8 @@ use rstest::rstest;
 use serde_json::{Value, json};
 use sluice_kinds::aliases::{KeyAliases, MetadataKey};
 
-use super::*;
 use crate::review::mutate;
+use crate::tests::*;
 
 fn patch_of(object: &Value) -> Value {
     let verdict = mutate(&mk_request(USER, None, object), &mk_policy());
