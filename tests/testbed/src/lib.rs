@@ -34,41 +34,26 @@
 //! Logs, keys and the audit log lie in a folder that goes with the run; with `TESTBED_KEEP=1` it
 //! stays, and its path is printed.
 
-mod assets;
-mod cert_manager;
-mod certificates;
-mod components;
 mod controlplane;
-mod crds;
-mod go;
-mod http;
-mod karpenter;
-mod kubeconfig;
-mod kubectl;
-mod nodes;
 mod operators;
-mod options;
-mod ports;
 mod processes;
-mod proxy;
-mod reaper;
+mod programs;
 mod sluice;
-mod start;
 mod wait;
 
-pub use assets::{Assets, repository};
-pub use cert_manager::CertManager;
-pub use components::Component;
 pub use controlplane::ControlPlane;
-pub use crds::Crds;
-pub use http::sum_of_series;
-pub use karpenter::Karpenter;
-pub use kubectl::KubectlOutput;
-pub use nodes::NodeSpec;
+pub use controlplane::components::Component;
+pub use controlplane::kubectl::KubectlOutput;
+pub use controlplane::nodes::NodeSpec;
+pub use controlplane::options::Options;
+pub use operators::cert_manager::CertManager;
+pub use operators::crds::Crds;
+pub use operators::karpenter::Karpenter;
 pub use operators::{Operator, Operators};
-pub use options::Options;
+pub use processes::http::sum_of_series;
+pub use processes::proxy::Proxy;
 pub use processes::{Launch, Process, send_signal};
-pub use proxy::Proxy;
+pub use programs::assets::{Assets, repository};
 pub use sluice::{NAMESPACE, Shared, Sluice, SluiceOptions, apply_crds};
 pub use wait::{eventually, wait_for};
 

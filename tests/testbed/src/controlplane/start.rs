@@ -10,15 +10,18 @@ use anyhow::{Context, Result, anyhow};
 use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::api::{Api, GetParams};
 
-use crate::assets::Assets;
-use crate::certificates::Certificates;
-use crate::components::{Component, Setup};
+use crate::controlplane::certificates::Certificates;
+use crate::controlplane::components::{Component, Setup};
+use crate::controlplane::kubectl;
+use crate::controlplane::nodes;
+use crate::controlplane::options::Options;
 use crate::controlplane::{ControlPlane, admin_client};
-use crate::options::Options;
+use crate::operators::crds;
 use crate::processes::Process;
-use crate::reaper::Reaper;
+use crate::processes::ports;
+use crate::processes::reaper::Reaper;
+use crate::programs::assets::Assets;
 use crate::wait::eventually;
-use crate::{crds, kubectl, nodes, ports};
 
 /// Two runs that choose the same port at the same moment are rare; five times in a row, a bug.
 const TRIES: usize = 5;

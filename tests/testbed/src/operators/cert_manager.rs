@@ -3,12 +3,12 @@
 
 use anyhow::{Context, Result, anyhow};
 
-use crate::assets::{Assets, repository};
 use crate::controlplane::ControlPlane;
-use crate::go::{downloaded, read};
-use crate::http::get;
-use crate::ports;
+use crate::processes::http::get;
+use crate::processes::ports;
 use crate::processes::{Launch, Process};
+use crate::programs::assets::{Assets, repository};
+use crate::programs::go::{downloaded, read};
 use crate::wait::eventually;
 
 /// Its module.

@@ -1,6 +1,10 @@
 //! Real operators of other projects: their controllers and their webhooks, from Go modules that
 //! only do what the projects' own mains do in a cluster. Their CRDs are in `crds.rs`.
 
+pub(crate) mod cert_manager;
+pub(crate) mod crds;
+pub(crate) mod karpenter;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,12 +15,14 @@ use kube::api::PostParams;
 use kube::core::Request;
 use serde_json::{Value, json};
 
+use crate::RUN_SECONDS;
 use crate::controlplane::ControlPlane;
-use crate::crds::Crds;
-use crate::http::get;
+use crate::operators::crds::Crds;
+use crate::processes::http::get;
+use crate::processes::ports;
 use crate::processes::{Launch, Process};
+use crate::programs::assets;
 use crate::wait::eventually;
-use crate::{RUN_SECONDS, assets, ports};
 
 /// It takes a second or two; the rest is for a loaded machine.
 const READY_DEADLINE: Duration = Duration::from_mins(5);

@@ -7,9 +7,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-use crate::go::{Build, hash_files, read, required_version};
 use crate::operators::Operator;
-use crate::{cert_manager, crds, karpenter};
+use crate::operators::cert_manager;
+use crate::operators::crds;
+use crate::operators::karpenter;
+use crate::programs::go::{Build, hash_files, read, required_version};
 
 /// What the one binary of `tests/controlplane` serves as.
 const NAMES: [&str; 5] = [

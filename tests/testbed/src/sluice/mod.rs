@@ -1,29 +1,29 @@
 //! Sluice as its users have it: installed by kubectl from the manifests, and running beside the
 //! control plane with the rights of its own service account and no others.
 
-use std::collections::BTreeMap;
+mod manifests;
+mod readiness;
+mod shared;
+
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
-use std::sync::{Mutex, Once, OnceLock, PoisonError};
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow, ensure};
-use k8s_openapi::api::admissionregistration::v1::{
-    MutatingWebhookConfiguration, ValidatingWebhookConfiguration, WebhookClientConfig,
-};
-use k8s_openapi::api::authorization::v1::SelfSubjectAccessReview;
-use k8s_openapi::api::batch::v1::Job;
-use kube::api::{Api, PostParams};
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use serde_json::json;
+use anyhow::{Context, Result, ensure};
 
-use crate::assets;
 use crate::controlplane::ControlPlane;
-use crate::http::get;
-use crate::options::Options;
-use crate::ports;
+use crate::processes::http::get;
+use crate::processes::ports;
 use crate::processes::{Launch, Process};
+use crate::programs::assets;
 use crate::wait::eventually;
+
+pub use manifests::apply_crds;
+pub(crate) use manifests::crds;
+use manifests::{apply_config, local_manifests};
+use readiness::{client_of, holds, trusted, wait_for_rights};
+pub use shared::Shared;
+use shared::lost_leases;
 
 /// Where the manifests put it.
 pub const NAMESPACE: &str = "sluice-system";
@@ -31,20 +31,8 @@ pub const NAMESPACE: &str = "sluice-system";
 /// The name of its lease, roles and webhook configurations, and of its service account if nobody says otherwise.
 const NAME: &str = "sluice";
 
-/// The address in `config/local`, in whose place comes one with a free port.
-const URL: &str = "https://127.0.0.1:9443/";
-
 /// It takes a second or two; the rest is for a loaded machine and a debug build.
 const READY_DEADLINE: Duration = Duration::from_mins(3);
-
-/// The controllers aggregate roles in milliseconds; the rest is for a loaded machine.
-const RIGHTS_DEADLINE: Duration = Duration::from_mins(3);
-
-/// How its last line begins then.
-const LEASE_LOST: &str = "Error: the lease is lost";
-
-/// How often it is looked whether the shared Sluice lives.
-const SUPERVISION: Duration = Duration::from_millis(200);
 
 /// The Deployment gives it 30 s; the rest is for a loaded machine.
 const STOP_DEADLINE: Duration = Duration::from_mins(1);
@@ -102,16 +90,6 @@ pub struct Sluice {
     /// Its own kubeconfig and the administrator's.
     kubeconfig: PathBuf,
     admin_kubeconfig: PathBuf,
-}
-
-/// A control plane and the Sluice on it: what the tests of a process share.
-#[derive(Debug)]
-pub struct Shared {
-    /// Dropped first.
-    pub sluice: Sluice,
-    /// With Sluice's CRDs from the start.
-    pub control_plane: ControlPlane,
-    supervised: Once,
 }
 
 impl Sluice {
@@ -212,28 +190,6 @@ impl Sluice {
             kubeconfig,
             admin_kubeconfig: control_plane.kubeconfig().to_owned(),
         })
-    }
-
-    /// The one control plane with the one Sluice that all tests of this process share, started by
-    /// the first who asks. Blocks the calling thread meanwhile, which is fine in a
-    /// `#[tokio::test]`. The binary counts only for the call that starts it.
-    ///
-    /// # Panics
-    /// When it can't be started: no test could go on.
-    #[allow(
-        clippy::panic,
-        reason = "no test can go on without it, and each shall say why"
-    )]
-    pub fn shared(binary: impl AsRef<Path>) -> &'static Shared {
-        static SHARED: OnceLock<std::result::Result<Shared, String>> = OnceLock::new();
-        let started = SHARED.get_or_init(|| {
-            Shared::start(SluiceOptions::new(binary.as_ref()), async |_| Ok(()))
-                .map_err(|error| format!("{error:#}"))
-        });
-        match started {
-            Ok(shared) => shared,
-            Err(error) => panic!("the shared Sluice did not start: {error}"),
-        }
     }
 
     /// Starts the process and waits until it is ready.
@@ -396,253 +352,9 @@ impl Sluice {
     }
 }
 
-impl Shared {
-    /// Starts a control plane and a Sluice on it. `before` runs when Sluice is installed and not
-    /// started yet. Blocks the calling thread.
-    ///
-    /// # Errors
-    /// When one of them does not start, or `before` fails.
-    pub fn start(
-        options: SluiceOptions,
-        before: impl AsyncFnOnce(&ControlPlane) -> Result<()> + Send,
-    ) -> Result<Self> {
-        let control_plane = ControlPlane::start_blocking(&Options::with_crds()?)?;
-        // A thread of its own: the caller's may already be inside a runtime.
-        let sluice = std::thread::scope(|scope| {
-            let thread = scope.spawn(|| {
-                let runtime = tokio::runtime::Builder::new_current_thread()
-                    .enable_all()
-                    .build()?;
-                runtime.block_on(async {
-                    let sluice = Sluice::install(&control_plane, options).await?;
-                    before(&control_plane).await?;
-                    sluice.start().await?;
-                    anyhow::Ok(sluice)
-                })
-            });
-            thread
-                .join()
-                .map_err(|_| anyhow!("the start of Sluice panicked"))?
-        });
-        Ok(Self {
-            sluice: sluice?,
-            control_plane,
-            supervised: Once::new(),
-        })
-    }
-
-    /// Starts Sluice again when it has lost its Lease, as a kubelet does: on a machine that is busy
-    /// enough it can't renew it in time. If it ends for another reason it stays so, and tests fail.
-    pub fn supervise(&'static self) {
-        self.supervised.call_once(|| {
-            std::thread::spawn(move || {
-                let mut told_before = 0;
-                loop {
-                    std::thread::sleep(SUPERVISION);
-                    let process = self.sluice.process();
-                    if process.exit_status().is_none() {
-                        continue;
-                    }
-                    let log = std::fs::read_to_string(process.log()).unwrap_or_default();
-                    if has_lost_its_lease(log.get(told_before..).unwrap_or_default()) {
-                        told_before = log.len();
-                        process.stop();
-                        // What goes wrong here fails the tests that wait for it.
-                        let _ = process.start_again();
-                    }
-                }
-            });
-        });
-    }
-}
-
-impl Sluice {
-    /// Starts it again if it has ended because it lost its Lease.
-    ///
-    /// # Errors
-    /// When it can't be started.
-    pub fn revive(&self) -> Result<()> {
-        let process = self.process();
-        if process.exit_status().is_some() && has_lost_its_lease(&process.log_tail()) {
-            process.stop();
-            process.start_again()?;
-        }
-        Ok(())
-    }
-}
-
 /// A configuration file with these fields.
 fn configuration(fields: &str) -> String {
     format!("apiVersion: config.sluice.dev/v1alpha1\nkind: Configuration\n{fields}")
-}
-
-/// How many of the errors in a log are that.
-fn lost_leases(log: &str) -> usize {
-    log.lines()
-        .filter(|line| line.starts_with(LEASE_LOST))
-        .count()
-}
-
-/// Whether that is the error with which a Sluice ended, by its log. A stack trace may follow.
-fn has_lost_its_lease(log: &str) -> bool {
-    let mut lines = log.lines().rev();
-    let error = lines.find(|line| line.starts_with("Error: "));
-    error.is_some_and(|error| error.starts_with(LEASE_LOST))
-}
-
-/// The texts of Sluice's CRDs, those in the folder `root`.
-pub(crate) fn crds(root: &Path) -> Result<Vec<String>> {
-    let dir = root.join("crds");
-    let mut files = Vec::new();
-    for entry in std::fs::read_dir(&dir).with_context(|| format!("reading {}", dir.display()))? {
-        let path = entry?.path();
-        if path.extension().is_some_and(|e| e == "yaml") {
-            files.push(path);
-        }
-    }
-    files.sort();
-    let read = |path: &PathBuf| {
-        std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))
-    };
-    files.iter().map(read).collect()
-}
-
-/// Applies the CRDs in the folder `root`, also over those of another version.
-///
-/// # Errors
-/// When kubectl refuses one, or one is not served.
-pub async fn apply_crds(control_plane: &ControlPlane, root: &Path) -> Result<()> {
-    let crds = root.join("crds");
-    let crds = crds.to_string_lossy();
-    let args = ["apply", "--server-side", "--force-conflicts", "-k", &crds];
-    kubectl(control_plane, &args, None).await?;
-    control_plane.crds_established().await
-}
-
-async fn apply_config(
-    control_plane: &ControlPlane,
-    root: &Path,
-    webhook_port: Option<u16>,
-) -> Result<()> {
-    let manifests = local_manifests(control_plane, root, webhook_port).await?;
-    // Half of what kubectl does is to validate; that the manifests are valid is told by the tests of the installation.
-    let args = ["apply", "--validate=false", "-f", "-"];
-    kubectl(control_plane, &args, Some(&manifests)).await?;
-    Ok(())
-}
-
-async fn local_manifests(
-    control_plane: &ControlPlane,
-    root: &Path,
-    webhook_port: Option<u16>,
-) -> Result<String> {
-    /// By their folder: they are the same for each control plane.
-    static RENDERED: Mutex<BTreeMap<PathBuf, String>> = Mutex::new(BTreeMap::new());
-    let rendered = || RENDERED.lock().unwrap_or_else(PoisonError::into_inner);
-    let folder = root.join("config/local");
-    let known = rendered().get(&folder).cloned();
-    if let Some(local) = known {
-        return adapt(&local, webhook_port);
-    }
-    let args = ["kustomize", &*folder.to_string_lossy()];
-    let local = kubectl(control_plane, &args, None).await?;
-    rendered().insert(folder, local.clone());
-    adapt(&local, webhook_port)
-}
-
-async fn kubectl(
-    control_plane: &ControlPlane,
-    args: &[&str],
-    stdin: Option<&str>,
-) -> Result<String> {
-    let output = control_plane.kubectl_again(args, stdin).await;
-    output.with_context(|| format!("kubectl {}", args.join(" ")))
-}
-
-/// `config/local` with another port, or without webhook configurations.
-fn adapt(manifests: &str, webhook_port: Option<u16>) -> Result<String> {
-    ensure!(manifests.contains(URL), "config/local does not name {URL}");
-    if let Some(port) = webhook_port {
-        return Ok(manifests.replace(URL, &format!("https://127.0.0.1:{port}/")));
-    }
-    let is_webhook = |document: &&str| {
-        let mut lines = document.lines();
-        lines.any(|l| l.starts_with("kind: ") && l.ends_with("WebhookConfiguration"))
-    };
-    let kept: Vec<_> = manifests
-        .split("\n---\n")
-        .filter(|d| !is_webhook(d))
-        .collect();
-    Ok(kept.join("\n---\n"))
-}
-
-/// The roles of all kinds come together a moment after they were applied.
-async fn wait_for_rights(kubeconfig: &Path) -> Result<()> {
-    let reviews: Api<SelfSubjectAccessReview> = Api::all(client_of(kubeconfig).await?);
-    let may = async |verb: &str, group: &str, resource: &str| {
-        let asked = serde_json::from_value(json!({
-            "spec": { "resourceAttributes": { "verb": verb, "group": group, "resource": resource } },
-        }))?;
-        let answer = reviews.create(&PostParams::default(), &asked).await?;
-        let is_allowed = answer.status.is_some_and(|status| status.allowed);
-        ensure!(is_allowed, "may not {verb} {resource}.{group}");
-        Ok(())
-    };
-    eventually("Sluice to get its rights", RIGHTS_DEADLINE, async || {
-        may("list", "batch", "jobs").await?;
-        may("create", "sluice.dev", "workloads").await
-    })
-    .await
-}
-
-/// A client of the user of a kubeconfig, without kube's retries.
-async fn client_of(kubeconfig: &Path) -> Result<kube::Client> {
-    let file = Kubeconfig::read_from(kubeconfig)?;
-    let mut config =
-        kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?;
-    config.default_retry = false;
-    Ok(kube::Client::try_from(config)?)
-}
-
-/// Whether the API server has a CA to trust for every webhook.
-async fn trusted(client: &kube::Client) -> Result<()> {
-    let validating: Api<ValidatingWebhookConfiguration> = Api::all(client.clone());
-    let mutating: Api<MutatingWebhookConfiguration> = Api::all(client.clone());
-    let check = |webhook: &str, config: &WebhookClientConfig| {
-        ensure!(config.ca_bundle.is_some(), "{webhook} has no caBundle");
-        Ok(())
-    };
-    for webhook in validating.get(NAME).await?.webhooks.iter().flatten() {
-        check(&webhook.name, &webhook.client_config)?;
-    }
-    for webhook in mutating.get(NAME).await?.webhooks.iter().flatten() {
-        check(&webhook.name, &webhook.client_config)?;
-    }
-    Ok(())
-}
-
-/// Whether a job with a gate would be held: the API server has heard of the webhooks and the
-/// certificate, and Sluice of the `JobKind`. A dry run, so nothing stays.
-async fn holds(client: &kube::Client) -> Result<()> {
-    let job: Job = serde_json::from_value(json!({
-        "metadata": {
-            "generateName": "testbed-probe-",
-            "annotations": { "kueue.x-k8s.io/scheduling-gated-by": "testbed.sluice.dev/probe" },
-        },
-        "spec": { "template": { "spec": {
-            "restartPolicy": "Never",
-            "containers": [{ "name": "main", "image": "example.com/none" }],
-        } } },
-    }))?;
-    let jobs: Api<Job> = Api::namespaced(client.clone(), "default");
-    let dry_run = PostParams {
-        dry_run: true,
-        ..PostParams::default()
-    };
-    let held = jobs.create(&dry_run, &job).await?.spec;
-    let held = held.and_then(|spec| spec.suspend);
-    ensure!(held == Some(true), "a job with a gate is not held");
-    Ok(())
 }
 
 /// `VmRSS:     1234 kB`, in bytes.
@@ -655,37 +367,6 @@ fn resident(status: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const MANIFESTS: &str = "kind: JobKind\nmetadata:\n  name: job\n---\n\
-        kind: ValidatingWebhookConfiguration\nwebhooks:\n- clientConfig:\n    \
-        url: https://127.0.0.1:9443/validate\n";
-
-    #[test]
-    fn the_last_error_tells_whether_the_lease_was_lost() {
-        let trace =
-            "\nStack backtrace:\n   0: main\n             at ./src/main.rs:1:1\n".repeat(99);
-        let lost = format!("INFO ready\nError: the lease is lost: ending\n{trace}");
-        assert!(has_lost_its_lease(&lost));
-        let other = format!("{lost}INFO ready\nError: no kubeconfig\n{trace}");
-        assert!(!has_lost_its_lease(&other));
-        assert!(!has_lost_its_lease("INFO the lease is lost: so it says"));
-    }
-
-    #[test]
-    fn the_port_comes_into_the_webhooks() {
-        let got = adapt(MANIFESTS, Some(1234)).unwrap_or_default();
-        assert!(
-            got.contains("https://127.0.0.1:1234/validate\n") && !got.contains("9443"),
-            "{got}"
-        );
-        assert!(adapt("kind: JobKind\n", Some(1234)).is_err());
-    }
-
-    #[test]
-    fn webhooks_can_be_left_out() {
-        let got = adapt(MANIFESTS, None).unwrap_or_default();
-        assert_eq!(got, "kind: JobKind\nmetadata:\n  name: job");
-    }
 
     #[test]
     fn reads_memory() {

@@ -8,12 +8,13 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow, ensure};
 use serde_json::{Value, json};
 
-use crate::assets::Assets;
 use crate::controlplane::ControlPlane;
-use crate::http::get;
+use crate::processes::http::get;
+use crate::processes::ports;
 use crate::processes::{Launch, Process};
+use crate::programs::assets::Assets;
+use crate::programs::go;
 use crate::wait::eventually;
-use crate::{go, ports};
 
 pub(crate) const MODULE: &str = "sigs.k8s.io/karpenter";
 

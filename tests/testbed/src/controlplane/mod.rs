@@ -1,6 +1,14 @@
 //! A running control plane: what tests hold in their hands. Its processes depend on no async
 //! runtime; clients do, so each test makes its own.
 
+pub(crate) mod certificates;
+pub(crate) mod components;
+pub(crate) mod kubeconfig;
+pub(crate) mod kubectl;
+pub(crate) mod nodes;
+pub(crate) mod options;
+pub(crate) mod start;
+
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -14,17 +22,16 @@ use kube::ResourceExt;
 use kube::api::{Api, ObjectMeta, PostParams};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::assets::{self, Assets};
-use crate::certificates::Certificates;
-use crate::components::{self, Addresses, Component};
-use crate::kubeconfig::{self, Credentials};
-use crate::kubectl::{self, KubectlOutput};
-use crate::nodes::{self, NodeSpec};
-use crate::options::Options;
-use crate::ports::Reserved;
+use crate::controlplane::certificates::Certificates;
+use crate::controlplane::components::{Addresses, Component};
+use crate::controlplane::kubeconfig::Credentials;
+use crate::controlplane::kubectl::KubectlOutput;
+use crate::controlplane::nodes::NodeSpec;
+use crate::controlplane::options::Options;
+use crate::processes::ports::Reserved;
+use crate::processes::reaper::Reaper;
 use crate::processes::{Launch, Process};
-use crate::reaper::Reaper;
-use crate::start;
+use crate::programs::assets::{self, Assets};
 use crate::wait::eventually;
 
 /// A restarted API server is ready in 1–2 s; the rest is for a loaded machine.

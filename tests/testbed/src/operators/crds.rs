@@ -13,8 +13,9 @@ use kube::ResourceExt;
 use kube::api::{Api, ListParams};
 
 use crate::controlplane::ControlPlane;
+use crate::programs::assets;
+use crate::programs::go;
 use crate::wait::eventually;
-use crate::{assets, go};
 
 /// The project whose CRDs a test wants.
 ///

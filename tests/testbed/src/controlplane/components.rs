@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use serde_json::json;
 
-use crate::assets::Assets;
-use crate::certificates::{Certificates, FRONT_PROXY};
-use crate::kubeconfig::{self, Credentials};
-use crate::options::Options;
+use crate::controlplane::certificates::{Certificates, FRONT_PROXY};
+use crate::controlplane::kubeconfig::{self, Credentials};
+use crate::controlplane::options::Options;
 use crate::processes::Launch;
+use crate::programs::assets::Assets;
 
 /// A process of the control plane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

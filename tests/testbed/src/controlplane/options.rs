@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use crate::components::Component;
-use crate::nodes::NodeSpec;
+use crate::controlplane::components::Component;
+use crate::controlplane::nodes::NodeSpec;
 
 /// How to start a control plane.
 #[derive(Clone, Debug)]
@@ -72,7 +72,7 @@ impl Options {
     /// # Errors
     /// When the CRDs can't be read.
     pub fn with_crds() -> Result<Self> {
-        Self::with_crds_of(&crate::assets::repository()?)
+        Self::with_crds_of(&crate::programs::assets::repository()?)
     }
 
     /// As [`Options::with_crds`], with the CRDs of another version: those in the folder `root`.

@@ -1,6 +1,11 @@
 //! One child process: started so that the reaper knows it from its first moment, in a process
 //! group of its own (Ctrl-C is for us, not for it), with its output in a log file.
 
+pub(crate) mod http;
+pub(crate) mod ports;
+pub(crate) mod proxy;
+pub(crate) mod reaper;
+
 use std::ffi::OsString;
 use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::process::CommandExt;
@@ -10,8 +15,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, Result, bail};
 
-use crate::ports::Reserved;
-use crate::reaper::Reaper;
+use crate::processes::ports::Reserved;
+use crate::processes::reaper::Reaper;
 
 /// Says its pid on the reaper's pipe (its stdout), then becomes the program, logging to `$1`.
 const REGISTER: &str = r#"echo "+$$" && log=$1 && shift && exec "$@" >>"$log" 2>&1"#;
