@@ -2,9 +2,9 @@
 //! namespaces and what namespaces add to pods. Turns each change into engine events. How quota is counted
 //! is not known here: that is the engine's, and `sluice_translate`'s.
 
-mod effect;
 mod kept;
 mod read;
+mod settings_effect;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -30,11 +30,11 @@ use super::devices::Devices;
 use super::gates::Gates;
 use super::gates::dependencies::Dependencies;
 use crate::cache::source::Source;
-pub use effect::{Effect, Unreadable};
 use kept::cannot_be_read;
 pub use kept::{Fault, Kept, unknown};
 pub use read::text;
 use read::{first_flavors, held_cohort, held_local_queue, held_queue, parse};
+pub use settings_effect::{Effect, Unreadable};
 
 /// The settings.
 #[derive(Debug, Default)]

@@ -24,7 +24,7 @@
 //! | `Owners` | questions about owners that no watch shows | `intake/owners.rs` |
 //! | `Rereads` | jobs that are read again, as something else is added to their pods | `intake/rereads.rs` |
 //! | `PodLabels` | where pods can be found by their label | `intake/pods.rs` |
-//! | `LateAdmissions` | admissions of ended terms, and the present term | `decisions/late_admissions.rs` |
+//! | `EndedTermAdmissions` | admissions of ended terms, and the present term | `decisions/ended_term_admissions.rs` |
 //! | `UnusedQuota` | quota that is held and not used | `decisions/reservation_timeout.rs` |
 //! | `Expected` | evictions and releases that should have had an effect | `decisions/stalls.rs` |
 //! | `Orphans`, `ExcessChildren` | jobs that are gone with pods that run; children that may not run | `decisions/` |
@@ -80,9 +80,9 @@ use crate::process::metrics::Metrics;
 use crate::process::recorded_times::Sight;
 use crate::process::term::TermName;
 use agenda::Agenda;
+use decisions::ended_term_admissions::EndedTermAdmissions;
 use decisions::excess::ExcessChildren;
 use decisions::gone_members::GoneMembers;
-use decisions::late_admissions::LateAdmissions;
 use decisions::opening::{Opening, Phase};
 use decisions::orphans::Orphans;
 use decisions::pod_usage::OwnUsage;
@@ -227,7 +227,7 @@ pub struct Controller {
     rereads: Rereads,
     excess_children: ExcessChildren,
     pod_labels: PodLabels,
-    late: LateAdmissions,
+    late: EndedTermAdmissions,
     unused: UnusedQuota,
     orphans: Orphans,
     gone_members: GoneMembers,
@@ -279,7 +279,7 @@ impl Controller {
             owners: Owners::new(options.queue_labels),
             rereads: Rereads::default(),
             pod_labels: PodLabels::default(),
-            late: LateAdmissions::new(term),
+            late: EndedTermAdmissions::new(term),
             orphans: Orphans::default(),
             gone_members: GoneMembers::default(),
             own_usage: OwnUsage::default(),

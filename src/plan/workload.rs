@@ -1,7 +1,7 @@
 //! The Workload of a job: what its spec says, and whether the job is what was admitted. What its status says
 //! at each turn of the job's life lies in `workload/status.rs`, what its priority is in `workload/priority.rs`.
 
-pub mod late_admissions;
+pub mod ended_term_admissions;
 pub mod pending_reason;
 pub mod placement;
 pub mod priority;

@@ -1,5 +1,5 @@
 //! A leader's term: for how long it may write, and the name by which its admissions are told from those of
-//! the leaders before it. Whether an admission of another term counts is `plan/workload/late_admissions.rs`.
+//! the leaders before it. Whether an admission of another term counts is `plan/workload/ended_term_admissions.rs`.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};

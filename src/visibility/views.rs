@@ -12,7 +12,7 @@ use tokio::time::{Instant, interval, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::pending::place::{Place, WAITING_MAX};
-use super::pending::view::View;
+use super::pending::positions::View;
 use super::problem::Problem;
 use super::question::Asked;
 use crate::process::clock;

@@ -1,11 +1,7 @@
-//! Why a workload is pending, as data and as one or two sentences for users. The text is stable: it changes
-//! with the configuration and the workload, not with other workloads. It is worked out in
-//! `explain/diagnose.rs`.
-
-use std::fmt;
+//! Why a workload is pending, as data. It changes with the configuration and the workload, not with other workloads. It
+//! is worked out in `explain/diagnose.rs`, and put into words in `explain/message.rs`.
 
 use crate::api::amount::Amount;
-use crate::api::limits::EXPLAINED_FLAVORS_MAX;
 use crate::api::names::{
     FlavorName, LocalQueueKey, PodSetName, QueueName, ResourceName, WorkloadId,
 };
@@ -227,185 +223,11 @@ impl Explanation {
         }
     }
 
-    /// The explanation as text; `format` formats amounts.
-    pub fn display<'a>(&'a self, format: FormatAmount<'a>) -> impl fmt::Display + 'a {
-        fmt::from_fn(move |f| self.write(f, format))
-    }
-
     /// The head that blocks this workload, if that is the reason.
     pub fn head(&self) -> Option<&WorkloadId> {
         match self {
             Self::BehindHead { head, .. } => Some(head),
             _ => None,
-        }
-    }
-
-    /// The explanation as text; `head` names the workload that blocks this one.
-    pub fn display_behind<'a>(
-        &'a self,
-        format: FormatAmount<'a>,
-        head: &'a str,
-    ) -> impl fmt::Display + 'a {
-        fmt::from_fn(move |f| match self {
-            Self::BehindHead { queue, .. } => write!(
-                f,
-                "waits in ClusterQueue \"{queue}\" (StrictFIFO) behind {head}, which doesn't fit"
-            ),
-            _ => self.write(f, format),
-        })
-    }
-
-    fn write(&self, f: &mut fmt::Formatter<'_>, format: FormatAmount<'_>) -> fmt::Result {
-        match self {
-            Self::Admitted { queue } => write!(f, "admitted by ClusterQueue \"{queue}\""),
-            Self::Evicting { queue } => {
-                write!(
-                    f,
-                    "evicted; still charged to ClusterQueue \"{queue}\" until it has stopped"
-                )
-            }
-            Self::Inactive => f.write_str("the workload is inactive"),
-            Self::Finished => f.write_str("the workload has finished"),
-            Self::Uncountable(problem) => write!(f, "can't be admitted: {problem}"),
-            Self::LocalQueueNotFound(key) => write!(f, "LocalQueue \"{key}\" doesn't exist"),
-            Self::LocalQueueStopped(key) => write!(f, "LocalQueue \"{key}\" is stopped"),
-            Self::NamespaceNotSelected { local_queue, queue } => write!(
-                f,
-                "ClusterQueue \"{queue}\" doesn't select the namespace \"{}\"",
-                local_queue.namespace
-            ),
-            Self::ClusterQueueNotFound { local_queue, queue } => {
-                write!(
-                    f,
-                    "ClusterQueue \"{queue}\" of LocalQueue \"{local_queue}\" doesn't exist"
-                )
-            }
-            Self::ClusterQueueInactive { queue, reason } => {
-                write!(f, "ClusterQueue \"{queue}\" is inactive: {reason}")
-            }
-            Self::NoQuota { queue, resource } => {
-                write!(
-                    f,
-                    "ClusterQueue \"{queue}\" has no quota for resource \"{resource}\""
-                )
-            }
-            Self::DoesNotFit {
-                queue,
-                pod_set,
-                flavors,
-            } => {
-                if self.never_fits() {
-                    write!(f, "can never be admitted to ClusterQueue \"{queue}\": ")?;
-                } else {
-                    write!(f, "couldn't be admitted to ClusterQueue \"{queue}\": ")?;
-                }
-                if let Some(pod_set) = pod_set {
-                    write!(f, "pod set \"{pod_set}\": ")?;
-                }
-                write_flavors(f, flavors, format)
-            }
-            Self::NeverFitsTogether { queue } => write!(
-                f,
-                "can never be admitted to ClusterQueue \"{queue}\": its pod sets need more together than there can ever be"
-            ),
-            Self::BehindHead { queue, .. } => write!(
-                f,
-                "waits in ClusterQueue \"{queue}\" (StrictFIFO) behind a workload that doesn't fit"
-            ),
-            Self::BackingOff { queue, .. } => write!(
-                f,
-                "backs off before it is queued in ClusterQueue \"{queue}\" again"
-            ),
-            Self::QueueFull { queue, max } => write!(
-                f,
-                "is not queued in ClusterQueue \"{queue}\" yet: as many workloads as may be pending (maxPending {max}) come before this one"
-            ),
-            Self::QuotaReserved { queue } => write!(
-                f,
-                "waits in ClusterQueue \"{queue}\": the unused quota is reserved for workloads that come before this one and wait for evicted workloads to stop"
-            ),
-            Self::TargetsProtected { queue } => write!(
-                f,
-                "waits in ClusterQueue \"{queue}\": the workloads to preempt for it were preempted before, and are not preempted again until something else changes in their cohort"
-            ),
-            Self::Nominated { queue } => write!(
-                f,
-                "waits in ClusterQueue \"{queue}\" for evicted workloads to stop: their quota is reserved for this one"
-            ),
-            Self::Queued { queue } => write!(f, "queued in ClusterQueue \"{queue}\""),
-        }
-    }
-}
-
-fn write_flavors(
-    f: &mut fmt::Formatter<'_>,
-    flavors: &[FlavorMiss],
-    format: FormatAmount<'_>,
-) -> fmt::Result {
-    if flavors.is_empty() {
-        return f.write_str("it has no flavor for the requested resources");
-    }
-    for (index, miss) in flavors.iter().take(EXPLAINED_FLAVORS_MAX).enumerate() {
-        if index > 0 {
-            f.write_str("; ")?;
-        }
-        miss.write(f, format)?;
-    }
-    match flavors.len().saturating_sub(EXPLAINED_FLAVORS_MAX) {
-        0 => Ok(()),
-        1 => f.write_str("; and 1 more flavor"),
-        more => write!(f, "; and {more} more flavors"),
-    }
-}
-
-impl FlavorMiss {
-    fn write(&self, f: &mut fmt::Formatter<'_>, format: FormatAmount<'_>) -> fmt::Result {
-        let flavor = &self.flavor;
-        let (shortage, now) = match &self.reason {
-            MissReason::Nodes(mismatch) => return write!(f, "flavor \"{flavor}\": {mismatch}"),
-            MissReason::NoQuota(resource) => {
-                return write!(f, "flavor \"{flavor}\": it has no quota for \"{resource}\"");
-            }
-            MissReason::NotFreeNow(shortage) => (shortage, true),
-            MissReason::TooLarge(shortage) => (shortage, false),
-        };
-        let resource = &shortage.resource;
-        let request = format(resource, shortage.request);
-        let nominal = format(resource, shortage.nominal);
-        let limit_text = if now {
-            "is free now"
-        } else {
-            "there can ever be"
-        };
-        write!(
-            f,
-            "needs {resource} {request} in flavor \"{flavor}\": more than {limit_text} \
-             (nominal quota {nominal}"
-        )?;
-        match shortage.may_borrow {
-            None => f.write_str(", may not borrow")?,
-            Some(Amount::ZERO) => {}
-            Some(amount) => write!(f, ", may borrow {}", format(resource, amount))?,
-        }
-        f.write_str(")")
-    }
-}
-
-impl fmt::Display for RequestProblem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Negative { pod_set, resource } => {
-                write!(
-                    f,
-                    "the request for \"{resource}\" of pod set \"{pod_set}\" is negative"
-                )
-            }
-            Self::TooLarge { resource } => {
-                write!(
-                    f,
-                    "the requests for \"{resource}\" add up to more than can be counted"
-                )
-            }
         }
     }
 }

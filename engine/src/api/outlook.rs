@@ -1,13 +1,12 @@
-//! What keeps a pending workload waiting at this moment, as data and in a few sentences: scarce resources,
+//! What keeps a pending workload waiting at this moment, as data: scarce resources,
 //! workloads ahead, why others are not preempted, and what became of each flavor. It changes with every admission, so it
-//! is for people who ask, not for a status. It is worked out in `explain/outlook.rs` and `explain/trials.rs`.
+//! is for people who ask, not for a status. It is worked out in `explain/outlook.rs` and `explain/trials.rs`, and
+//! put into words in `explain/message.rs`.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use crate::api::amount::Amount;
-use crate::api::explanation::{FormatAmount, MissReason};
-use crate::api::limits::NAMES_SHOWN_MAX;
+use crate::api::explanation::MissReason;
 use crate::api::names::{CohortName, FlavorName, PodSetName, QueueName, ResourceName, WorkloadId};
 
 /// What keeps a workload waiting that is queued in a ClusterQueue.
@@ -125,26 +124,6 @@ pub enum NotPreempted {
     NotEnough,
 }
 
-impl NotPreempted {
-    /// The reason as part of a sentence about several workloads.
-    pub const fn text(self) -> &'static str {
-        match self {
-            Self::NotEvictable => "can't be evicted",
-            Self::OwnQueueNever => "of its own queue (withinClusterQueue is Never)",
-            Self::OwnQueueOrder => "of its own queue don't come after it",
-            Self::OtherLocalQueue => "of other LocalQueues of its own queue (admission by usage)",
-            Self::CohortNever => "of other queues (reclaimWithinCohort is Never)",
-            Self::CohortPriority => "of other queues are not of lower priority",
-            Self::WithinItsQuota => "of queues within their nominal quota",
-            Self::WouldBorrow => "of other queues, as this queue would have to borrow",
-            Self::PreemptedBefore => {
-                "were preempted before, and are not again until something else changes"
-            }
-            Self::NotEnough => "may be preempted, but hold too little quota together",
-        }
-    }
-}
-
 impl Need {
     /// Whether it can never be met, whatever is used.
     pub fn is_too_large(&self) -> bool {
@@ -157,82 +136,5 @@ impl Trial {
     pub fn fits(&self) -> bool {
         let needs = self.needs.as_ref();
         needs.is_ok_and(|needs| needs.iter().all(|need| need.lacking == Amount::ZERO))
-    }
-}
-
-impl fmt::Display for LimitingNode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Queue(queue) => write!(f, "ClusterQueue \"{queue}\""),
-            Self::Cohort(cohort) => write!(f, "cohort \"{cohort}\""),
-        }
-    }
-}
-
-impl Outlook {
-    /// The outlook as text; `format` formats amounts, `name` names workloads.
-    pub fn display<'a>(
-        &'a self,
-        format: FormatAmount<'a>,
-        name: &'a dyn Fn(&WorkloadId) -> String,
-    ) -> impl fmt::Display + 'a {
-        fmt::from_fn(move |f| self.write(f, format, name))
-    }
-
-    fn write(
-        &self,
-        f: &mut fmt::Formatter<'_>,
-        format: FormatAmount<'_>,
-        name: &dyn Fn(&WorkloadId) -> String,
-    ) -> fmt::Result {
-        match &self.head {
-            Some(head) if self.ahead == 1 => write!(f, "comes after {}", name(head))?,
-            Some(head) => {
-                let ahead = self.ahead;
-                write!(f, "comes after {ahead}, the first being {}", name(head))?;
-            }
-            None => f.write_str("is the first of its queue")?,
-        }
-        for ShortResource {
-            pod_set: _,
-            flavor,
-            resource,
-            request,
-            free,
-            limit,
-        } in &self.short
-        {
-            let (request, free) = (format(resource, *request), format(resource, *free));
-            write!(
-                f,
-                "; in flavor \"{flavor}\" it needs {resource} {request}, {free} is free: {limit} has no more"
-            )?;
-        }
-        for (index, (reason, count)) in self.not_preempted.iter().enumerate() {
-            let start = if index == 0 {
-                "; not preempted: "
-            } else {
-                ", "
-            };
-            write!(f, "{start}{count} {}", reason.text())?;
-        }
-        write_names(f, "; stopping: ", &self.evicting, name)?;
-        write_names(f, "; fits after ", &self.fits_after, name)
-    }
-}
-
-fn write_names(
-    f: &mut fmt::Formatter<'_>,
-    start: &str,
-    ids: &[WorkloadId],
-    name: &dyn Fn(&WorkloadId) -> String,
-) -> fmt::Result {
-    for (index, id) in ids.iter().take(NAMES_SHOWN_MAX).enumerate() {
-        let start = if index == 0 { start } else { ", " };
-        write!(f, "{start}{}", name(id))?;
-    }
-    match ids.len().saturating_sub(NAMES_SHOWN_MAX) {
-        0 => Ok(()),
-        more => write!(f, " and {more} more"),
     }
 }

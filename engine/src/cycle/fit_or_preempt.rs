@@ -10,9 +10,9 @@ use crate::flavor::flavor_assigner::{
 };
 use crate::flavor::options::Slots;
 use crate::preemption::preemptor::Preemptor;
-use crate::preemption::search::find_targets;
 use crate::preemption::snapshot::PreemptionSnapshot;
 use crate::preemption::target::Target;
+use crate::preemption::target_search::find_targets;
 use crate::queue::cluster_queue::ClusterQueueId;
 use crate::quota::quota_tree::QuotaTree;
 use crate::quota::usage::RequestedUsage;

@@ -1,4 +1,4 @@
-//! Finds out why a workload is pending. The texts are in `api/explanation.rs`.
+//! Finds out why a workload is pending. The texts are in `message.rs`.
 
 use crate::api::amount::Amount;
 use crate::api::explanation::{Explanation, FlavorMiss, MissReason, Shortage};
@@ -10,8 +10,9 @@ use crate::explain::not_preempted::PreemptionQuery;
 use crate::flavor::flavor_assigner::Assignment;
 use crate::flavor::options::{
     FlavorChoice, FlavorOptions, NoAssignment, SlotId, Slots, fewest_pods, flavor_choice,
-    flavor_options, for_pods, requests_by_group,
+    flavor_options, for_pods,
 };
+use crate::flavor::undeclared_resources::requests_by_group;
 use crate::queue::queueing_strategy::blocking_head;
 use crate::quota::usage::RequestedUsage;
 use crate::quota::view::{Borrowing, View};

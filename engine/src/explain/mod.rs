@@ -5,6 +5,7 @@
 
 pub(crate) mod diagnose;
 pub(crate) mod holders;
+pub(crate) mod message;
 pub(crate) mod not_preempted;
 pub(crate) mod outlook;
 pub(crate) mod pending;

@@ -1,4 +1,4 @@
-//! Finds out what keeps a pending workload waiting at this moment. The texts are in `api/outlook.rs`.
+//! Finds out what keeps a pending workload waiting at this moment. The texts are in `message.rs`.
 
 use std::collections::BTreeMap;
 

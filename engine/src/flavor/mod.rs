@@ -8,3 +8,4 @@ pub(crate) mod fungibility;
 pub(crate) mod node_affinity;
 pub(crate) mod options;
 pub(crate) mod options_cache;
+pub(crate) mod undeclared_resources;

@@ -9,6 +9,7 @@ pub(crate) mod classical;
 pub(crate) mod fair_sharing;
 pub(crate) mod fill_back;
 pub(crate) mod preemptor;
-pub(crate) mod search;
+
 pub(crate) mod snapshot;
 pub(crate) mod target;
+pub(crate) mod target_search;

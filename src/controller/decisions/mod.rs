@@ -5,10 +5,10 @@
 //! Must not know what fits where, nor clients.
 
 mod admissions;
+pub(super) mod ended_term_admissions;
 pub(super) mod evictions;
 pub(super) mod excess;
 pub(super) mod gone_members;
-pub(super) mod late_admissions;
 pub(super) mod opening;
 pub(super) mod orphans;
 pub(super) mod pod_usage;

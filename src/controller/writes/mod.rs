@@ -7,6 +7,7 @@
 mod attempts;
 pub(super) mod in_flight;
 mod reply;
+mod retries;
 pub(super) mod send;
 
 use std::time::Duration;

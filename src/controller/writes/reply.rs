@@ -1,5 +1,5 @@
 //! What follows from how a write ended. A reply is an observation: it goes the same way as what a
-//! watch shows, so that the next plan is made from it.
+//! watch shows, so that the next plan is made from it. When it is tried again is in `retries.rs`.
 
 use kube::api::DynamicObject;
 use sluice_engine::Event;
@@ -8,7 +8,7 @@ use tracing::warn;
 use super::in_flight::{EndedWrite, InFlightWrite, happens_once, is_admission, is_release};
 use crate::api::events::pod_reference;
 use crate::api::write::Reply;
-use crate::cache::{Source, Subject, Uid};
+use crate::cache::{Source, Subject};
 use crate::controller::Controller;
 use crate::controller::wakes::Wake;
 use crate::plan::{JobPurpose, Note, PodPurpose, StatusPurpose, Write};
@@ -234,51 +234,6 @@ impl Controller {
                 }
                 _ => self.tell_about(subject, note),
             }
-        }
-    }
-
-    /// Plans a job or pod again at once.
-    fn again(&mut self, subject: &Subject) {
-        if let Subject::Pod(uid) = subject {
-            return self.pod_changed(uid);
-        }
-        self.agenda.plan(subject.clone());
-        self.sync_workload(subject);
-    }
-
-    /// Plans a job again after a while, and lets nothing be decided about it until then.
-    fn later(&mut self, subject: &Subject) {
-        let wait = self.writes.back_off(subject);
-        self.wake_after(wait, Wake::Retry(subject.clone()));
-        self.sync(subject);
-    }
-
-    /// A wait is over.
-    pub(in crate::controller) fn awake(&mut self, wake: Wake) {
-        match wake {
-            Wake::Retry(subject) => self.retry(&subject),
-            Wake::Plan(subject) => {
-                self.prune(&subject);
-                self.again(&subject);
-            }
-            Wake::PodsOf(owner) => self.pods_awake(&owner),
-        }
-    }
-
-    /// The pods of a controller have backed off.
-    fn pods_awake(&mut self, owner: &Uid) {
-        if let Some(namespace) = self.unused.namespace_of(owner) {
-            for pod in self.objects.pods.children(namespace, owner) {
-                self.pod_changed(&pod);
-            }
-        }
-    }
-
-    /// The backoff after a failed write is over.
-    fn retry(&mut self, subject: &Subject) {
-        self.prune(subject);
-        if !self.writes.retry(subject) {
-            self.again(subject);
         }
     }
 }

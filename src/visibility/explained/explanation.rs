@@ -14,10 +14,10 @@ use sluice_engine::{Amount, LimitingNode, MissReason, Need, Trial, Trials};
 use super::findings::{Findings, State, Stated};
 use super::holding::{Held, Holding, Named, Workloads};
 use crate::visibility::discovery::{GROUP, VERSION};
+use crate::visibility::pending::positions::{Ahead, Placed, View};
 use crate::visibility::pending::summary::{
     Job, WorkloadMetadata, in_seconds, quantities, quantity,
 };
-use crate::visibility::pending::view::{Ahead, Placed, View};
 use crate::visibility::table::{Column, Row, Tabular, ago, text, wide};
 
 /// How a workload stands, and why.

@@ -11,8 +11,8 @@ use sluice_engine::{
 use super::explanation::WorkloadExplanation;
 use super::findings::{Findings, Found, State, Stated};
 use crate::process::hashing::HashMap;
-use crate::visibility::pending::view::View;
-use crate::visibility::pending::view::tests::{mk_taken, mk_waiting};
+use crate::visibility::pending::positions::View;
+use crate::visibility::pending::positions::tests::{mk_taken, mk_waiting};
 use crate::visibility::pending::waiting::{Job, Why};
 
 const CORE: i128 = 1_000_000_000;

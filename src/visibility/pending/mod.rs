@@ -4,6 +4,6 @@
 
 pub mod page;
 pub mod place;
+pub mod positions;
 pub mod summary;
-pub mod view;
 pub mod waiting;

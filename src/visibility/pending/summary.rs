@@ -13,7 +13,7 @@ use sluice_engine::{Amount, ResourceName};
 
 use super::page::Page;
 use super::place::Place;
-use super::view::{Placed, View};
+use super::positions::{Placed, View};
 use super::waiting;
 use crate::visibility::discovery::{GROUP, VERSION};
 use crate::visibility::problem::Problem;

@@ -11,7 +11,7 @@ use tower::ServiceExt;
 
 use super::*;
 use crate::visibility::pending::place::Taken;
-use crate::visibility::pending::view::tests::{mk_taken, mk_waiting};
+use crate::visibility::pending::positions::tests::{mk_taken, mk_waiting};
 use crate::visibility::pending::waiting::{Job, Waiting, Why};
 use crate::visibility::question::{ASKED_MAX, Asked};
 

@@ -3,7 +3,7 @@ use tokio::time::advance;
 
 use super::*;
 use crate::visibility::pending::place::Taken;
-use crate::visibility::pending::view::tests::{mk_taken, mk_waiting};
+use crate::visibility::pending::positions::tests::{mk_taken, mk_waiting};
 use crate::visibility::question::ASKED_MAX;
 
 /// A controller with one ClusterQueue, which counts how often it is asked.

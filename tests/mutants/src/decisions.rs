@@ -30,7 +30,7 @@ pub(crate) static MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "the first targets that are found are taken, though others cost the own queue less",
-        "engine/src/preemption/search.rs",
+        "engine/src/preemption/target_search.rs",
         (
             "known.is_none_or(|known| own_targets(&found) < known)",
             "known.is_none()",
@@ -48,7 +48,7 @@ pub(crate) static MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "whoever fits its nominal quota may not reclaim where its own jobs keep it from that",
-        "engine/src/preemption/search.rs",
+        "engine/src/preemption/target_search.rs",
         (
             "strategies.push(SearchStrategy::ByPriority(Some(at)));",
             "let _ = SearchStrategy::ByPriority(Some(at));",
@@ -119,7 +119,7 @@ pub(crate) static MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "a resource that no queue covers blocks whatever the queue says",
-        "engine/src/flavor/options.rs",
+        "engine/src/flavor/undeclared_resources.rs",
         (
             ".is_some_and(|u| u.ignores(&resource))",
             ".is_some_and(|u| u.ignores(&resource) && amount == Amount::ZERO)",

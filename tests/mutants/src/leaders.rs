@@ -8,7 +8,7 @@ const LEASE: &str = "src/process/lease/election.rs";
 pub(crate) static MUTANTS: &[Mutant] = &[
     mutant(
         "a late admission keeps quota that was given to others",
-        "src/controller/decisions/late_admissions.rs",
+        "src/controller/decisions/ended_term_admissions.rs",
         (
             "for subject in self.late.subjects.iter().cloned().collect::<Vec<_>>() {\n            self.take_back_admission(&subject);",
             "for subject in self.late.subjects.iter().take(0).cloned().collect::<Vec<_>>() {\n            self.take_back_admission(&subject);",
@@ -17,13 +17,13 @@ pub(crate) static MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "a pod that was ungated late stays",
-        "src/controller/decisions/late_admissions.rs",
+        "src/controller/decisions/ended_term_admissions.rs",
         ("if runs && !is_taken_over {", "if runs && is_taken_over {"),
         Cluster("a_pod_that_was_ungated_late_is_evicted"),
     ),
     mutant(
         "what the leader before may have seen too late is not doubted",
-        "src/plan/workload/late_admissions.rs",
+        "src/plan/workload/ended_term_admissions.rs",
         (
             "!is_released && latest.is_some_and(",
             "is_released && latest.is_some_and(",

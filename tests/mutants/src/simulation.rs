@@ -39,7 +39,7 @@ pub(crate) static MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "an admission of an ended term counts",
-        "src/plan/workload/late_admissions.rs",
+        "src/plan/workload/ended_term_admissions.rs",
         "!self.has_decided || term == self.own || self.before == Some(term)",
         "true",
     ),

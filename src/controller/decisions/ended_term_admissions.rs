@@ -10,12 +10,12 @@ use tracing::info;
 use crate::cache::{PodRecord, Subject, Uid, WorkloadKey, WorkloadRecord};
 use crate::controller::Controller;
 use crate::controller::writes::in_flight::InFlightWrite;
-use crate::plan::workload::late_admissions::{self, Sight};
+use crate::plan::workload::ended_term_admissions::{self, Sight};
 use crate::plan::{StatusPurpose, Write};
 use crate::process::term::TermName;
 
 /// Admissions of ended terms that have come in late, and the present term.
-pub struct LateAdmissions {
+pub struct EndedTermAdmissions {
     term: TermName,
     /// Jobs and groups whose admission came in late and does not count.
     subjects: BTreeSet<Subject>,
@@ -23,7 +23,7 @@ pub struct LateAdmissions {
     pods: BTreeSet<Uid>,
 }
 
-impl LateAdmissions {
+impl EndedTermAdmissions {
     /// None, in this term.
     pub fn new(term: TermName) -> Self {
         Self {
@@ -89,7 +89,7 @@ impl Controller {
         let listed = self.objects.workloads();
         let admitted = listed.filter(|(_, record)| !record.is_finished());
         let terms = admitted.filter_map(|(_, record)| record.admitted_in());
-        let latest = late_admissions::latest(self.late.term(), terms);
+        let latest = ended_term_admissions::latest(self.late.term(), terms);
         let is_doubtful = |record: &WorkloadRecord| {
             let subject = record.owner.as_ref().map(|owner| &owner.subject);
             let is_released = subject.is_none_or(|subject| self.is_released(subject));
@@ -97,7 +97,7 @@ impl Controller {
             let mut term = record.admitted_in().into_iter();
             !is_kept
                 && term.any(|term| {
-                    late_admissions::is_doubtful(self.late.term(), term, latest, is_released)
+                    ended_term_admissions::is_doubtful(self.late.term(), term, latest, is_released)
                 })
         };
         let doubtful: Vec<(WorkloadKey, WorkloadRecord)> = self
@@ -183,14 +183,14 @@ impl Controller {
         let write = Write::SetWorkloadStatus {
             key: key.clone(),
             revision: record.revision,
-            status: Box::new(late_admissions::taken_back(record, self.now.wall)),
+            status: Box::new(ended_term_admissions::taken_back(record, self.now.wall)),
             purpose: StatusPurpose::TakeBack,
         };
         self.send(InFlightWrite {
             subject: subject.clone(),
             write,
             resource: self.resource_for_status(subject),
-            notes: vec![late_admissions::taken_back_note()],
+            notes: vec![ended_term_admissions::taken_back_note()],
         });
     }
 
@@ -206,7 +206,7 @@ impl Controller {
         let is_taken_over = pod.is_some_and(|pod| self.is_of_this_term(pod));
         self.sync_pod(uid);
         if runs && !is_taken_over {
-            self.evict_pod(uid, &late_admissions::pod_cause());
+            self.evict_pod(uid, &ended_term_admissions::pod_cause());
         }
     }
 

@@ -1,0 +1,53 @@
+//! When a job or pod is planned again after a write: at once, or after a backoff. How long that is follows from
+//! `attempts.rs`.
+
+use crate::cache::{Subject, Uid};
+use crate::controller::Controller;
+use crate::controller::wakes::Wake;
+
+impl Controller {
+    /// Plans a job or pod again at once.
+    pub(super) fn again(&mut self, subject: &Subject) {
+        if let Subject::Pod(uid) = subject {
+            return self.pod_changed(uid);
+        }
+        self.agenda.plan(subject.clone());
+        self.sync_workload(subject);
+    }
+
+    /// Plans a job again after a while, and lets nothing be decided about it until then.
+    pub(super) fn later(&mut self, subject: &Subject) {
+        let wait = self.writes.back_off(subject);
+        self.wake_after(wait, Wake::Retry(subject.clone()));
+        self.sync(subject);
+    }
+
+    /// A wait is over.
+    pub(in crate::controller) fn awake(&mut self, wake: Wake) {
+        match wake {
+            Wake::Retry(subject) => self.retry(&subject),
+            Wake::Plan(subject) => {
+                self.prune(&subject);
+                self.again(&subject);
+            }
+            Wake::PodsOf(owner) => self.pods_awake(&owner),
+        }
+    }
+
+    /// The pods of a controller have backed off.
+    fn pods_awake(&mut self, owner: &Uid) {
+        if let Some(namespace) = self.unused.namespace_of(owner) {
+            for pod in self.objects.pods.children(namespace, owner) {
+                self.pod_changed(&pod);
+            }
+        }
+    }
+
+    /// The backoff after a failed write is over.
+    fn retry(&mut self, subject: &Subject) {
+        self.prune(subject);
+        if !self.writes.retry(subject) {
+            self.again(subject);
+        }
+    }
+}
