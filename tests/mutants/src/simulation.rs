@@ -99,7 +99,7 @@ pub(crate) static MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "nobody is woken after a failure",
-        "src/controller/writes/reply.rs",
+        "src/controller/writes/retries.rs",
         "self.wake_after(wait, Wake::Retry(subject.clone()));\n        self.sync(subject);",
         "drop(wait);\n        self.sync(subject);",
     ),
