@@ -94,6 +94,7 @@ bench: ## Measure the engine's decisions, and the controller on a real control p
 	$(CARGO) bench --locked -p sluice-kinds --bench read
 	$(CARGO) bench --locked -p sluice --bench cluster
 	$(CARGO) bench --locked -p sluice --bench waiting
+	$(CARGO) bench --locked -p sluice --bench readers
 	$(CARGO) bench --locked -p sluice --bench kinds
 	$(CARGO) bench --locked -p sluice --bench pods
 	$(CARGO) bench --locked -p sluice --bench gates

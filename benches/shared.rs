@@ -1,12 +1,23 @@
 //! What the benches on a real control plane share: queues, what processes use, figures for people.
 #![allow(dead_code, reason = "no bench uses all of it")]
 
+use std::time::Duration;
+
 use anyhow::{Context, Result};
+use futures::{StreamExt, TryStreamExt, stream};
+use k8s_openapi::api::batch::v1::Job;
 use kube::Client;
-use kube::api::Api;
+use kube::api::{Api, PostParams};
 use kube::core::DynamicObject;
 use kube::discovery::ApiResource;
 use serde_json::{Value, json};
+use sluice_testbed::{Sluice, sum_of_series, wait_for};
+
+/// Longest wait for anything.
+pub(crate) const DEADLINE: Duration = Duration::from_mins(20);
+
+/// Jobs created at the same time.
+const CREATING: usize = 16;
 
 /// Sluice's user name.
 pub(crate) const SLUICE: &str = "system:serviceaccount:sluice-system:sluice";
@@ -121,4 +132,54 @@ pub(crate) fn percentile(sorted: &[f64], percent: usize) -> f64 {
 #[allow(clippy::cast_precision_loss, reason = "figures for people")]
 pub(crate) fn mib(bytes: u64) -> String {
     format!("{:.1} MiB", bytes as f64 / 1_048_576.0)
+}
+
+/// Creates `number` jobs whose one pod asks for more than the quota.
+pub(crate) async fn create_waiting(sluice: &Sluice, client: &Client, number: usize) -> Result<()> {
+    let api: Api<Job> = Api::default_namespaced(client.clone());
+    stream::iter(0..number)
+        .map(Ok)
+        .try_for_each_concurrent(CREATING, |index| {
+            let job = json!({
+                "apiVersion": "batch/v1", "kind": "Job",
+                "metadata": {"name": format!("wait-{index}"), "labels": {"sluice.dev/queue-name": "bench"}},
+                "spec": {"suspend": true, "template": {"spec": {
+                    "restartPolicy": "Never",
+                    "containers": [{"name": "main", "image": "none", "resources": {"requests": {"cpu": "9"}}}],
+                }}},
+            });
+            let api = api.clone();
+            async move {
+                let job = serde_json::from_value(job)?;
+                wait_for("a job to be created", DEADLINE, async || {
+                    sluice.revive().ok()?;
+                    let created = api.create(&PostParams::default(), &job).await;
+                    is_there(&created).then_some(())
+                })
+                .await
+            }
+        })
+        .await
+}
+
+/// Waits until the controller knows of so many pending jobs.
+pub(crate) async fn see_pending(sluice: &Sluice, pending: usize) -> Result<()> {
+    let pending = pending.to_string();
+    wait_for("the queue to be known", DEADLINE, async || {
+        sluice.revive().ok()?;
+        let metrics = sluice.metrics().await.ok()?;
+        let of_queue = ["cluster_queue=\"bench\""];
+        let known = sum_of_series(&metrics, "sluice_pending_workloads", &of_queue)?;
+        (known.to_string() == pending).then_some(())
+    })
+    .await
+}
+
+/// Whether an object is there: on a busy machine an answer may get lost, or a webhook be too slow.
+pub(crate) fn is_there<T>(created: &kube::Result<T>) -> bool {
+    match created {
+        Ok(_) => true,
+        Err(kube::Error::Api(status)) => status.code == 409,
+        Err(_) => false,
+    }
 }

@@ -14,19 +14,16 @@ mod shared;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::batch::v1::Job;
 use kube::Client;
 use kube::api::{Api, DeleteParams, DynamicObject, ListParams, PostParams};
 use serde_json::{Value, json};
-use shared::{count, memory, mib, queue, queues, resource};
-use sluice_testbed::{ControlPlane, Options, Sluice, SluiceOptions, sum_of_series, wait_for};
+use shared::{
+    DEADLINE, count, create_waiting, is_there, memory, mib, queue, queues, resource, see_pending,
+};
+use sluice_testbed::{ControlPlane, Options, Sluice, SluiceOptions, wait_for};
 use tokio::time::sleep;
 
-/// Jobs created at the same time.
-const CREATING: usize = 16;
-/// Longest wait for anything.
-const DEADLINE: Duration = Duration::from_mins(20);
 /// How long after a change the memory is read: what is kept for a while is given back by then.
 const SETTLED: Duration = Duration::from_mins(1);
 /// How many empty arguments a large object has: 1.35 MB of JSON, near the most that is stored.
@@ -54,7 +51,7 @@ async fn main() -> Result<()> {
     print_memory(&sluice, "idle, a minute later")?;
 
     let begun = Instant::now();
-    create(&sluice, &client, pending).await?;
+    create_waiting(&sluice, &client, pending).await?;
     wait_for("all jobs to be queued", DEADLINE, async || {
         sluice.revive().ok()?;
         let queue = queue(&client).await.ok()?;
@@ -121,19 +118,6 @@ fn print_memory(sluice: &Sluice, when: &str) -> Result<()> {
     Ok(())
 }
 
-/// Waits until the controller knows of so many pending jobs.
-async fn see_pending(sluice: &Sluice, pending: usize) -> Result<()> {
-    let pending = pending.to_string();
-    wait_for("the queue to be known", DEADLINE, async || {
-        sluice.revive().ok()?;
-        let metrics = sluice.metrics().await.ok()?;
-        let of_queue = ["cluster_queue=\"bench\""];
-        let known = sum_of_series(&metrics, "sluice_pending_workloads", &of_queue)?;
-        (known.to_string() == pending).then_some(())
-    })
-    .await
-}
-
 /// Deletes all jobs, and waits until their Workloads are gone.
 async fn delete_all(client: &Client) -> Result<()> {
     let api: Api<Job> = Api::default_namespaced(client.clone());
@@ -147,15 +131,6 @@ async fn delete_all(client: &Client) -> Result<()> {
         left.items.is_empty().then_some(())
     })
     .await
-}
-
-/// Whether an object is there: on a busy machine an answer may get lost, or a webhook be too slow.
-fn is_there<T>(created: &kube::Result<T>) -> bool {
-    match created {
-        Ok(_) => true,
-        Err(kube::Error::Api(status)) => status.code == 409,
-        Err(_) => false,
-    }
 }
 
 /// Creates `number` suspended jobs in no queue, each as large as the API server takes.
@@ -179,32 +154,4 @@ async fn create_large(client: &Client, number: usize) -> Result<()> {
         .await?;
     }
     Ok(())
-}
-
-/// Creates `number` jobs whose one pod asks for more than the quota.
-async fn create(sluice: &Sluice, client: &Client, number: usize) -> Result<()> {
-    let api: Api<Job> = Api::default_namespaced(client.clone());
-    stream::iter(0..number)
-        .map(Ok)
-        .try_for_each_concurrent(CREATING, |index| {
-            let job = json!({
-                "apiVersion": "batch/v1", "kind": "Job",
-                "metadata": {"name": format!("wait-{index}"), "labels": {"sluice.dev/queue-name": "bench"}},
-                "spec": {"suspend": true, "template": {"spec": {
-                    "restartPolicy": "Never",
-                    "containers": [{"name": "main", "image": "none", "resources": {"requests": {"cpu": "9"}}}],
-                }}},
-            });
-            let api = api.clone();
-            async move {
-                let job = serde_json::from_value(job)?;
-                wait_for("a job to be created", DEADLINE, async || {
-                    sluice.revive().ok()?;
-                    let created = api.create(&PostParams::default(), &job).await;
-                    is_there(&created).then_some(())
-                })
-                .await
-            }
-        })
-        .await
 }

@@ -1,0 +1,140 @@
+//! What readers of visibility.sluice.dev wait for, through a real API server, while many jobs are pending: a page of a
+//! queue, how one workload stands, and the tree of a queue. `make bench` builds it in release and runs it. The same
+//! without an API server is measured by tests of `src/visibility`.
+//!
+//! `BENCH_PENDING` jobs wait (100,000), `BENCH_READS` (500) times each is read, one after the other. Measures, never fails.
+#![allow(
+    clippy::print_stdout,
+    clippy::indexing_slicing,
+    reason = "a bench prints its figures, and reads JSON that the API server wrote"
+)]
+
+mod shared;
+
+use std::net::TcpListener;
+use std::path::Path;
+use std::time::Instant;
+
+use anyhow::{Context, Result, ensure};
+use kube::Client;
+use serde_json::{Value, json};
+use shared::{DEADLINE, count, create_waiting, memory, mib, percentile, queues, see_pending};
+use sluice_testbed::{ControlPlane, NAMESPACE, Options, Sluice, SluiceOptions, wait_for};
+
+/// Where the API is.
+const ROOT: &str = "/apis/visibility.sluice.dev/v1alpha1";
+/// What registers it.
+const SERVICE: &str = "config/visibility/api-service.yaml";
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    let (pending, reads) = (count("BENCH_PENDING", 100_000), count("BENCH_READS", 500));
+    let options = Options {
+        nodes: 0,
+        ..Options::with_crds()?
+    };
+    let control_plane = ControlPlane::start(options).await?;
+    let port = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port();
+    let sluice = SluiceOptions {
+        args: vec![format!("--visibility-bind=127.0.0.1:{port}")],
+        ..SluiceOptions::new(env!("CARGO_BIN_EXE_sluice"))
+    };
+    let sluice = Sluice::install(&control_plane, sluice).await?;
+    register(&control_plane, port).await?;
+    sluice.start().await?;
+    let (client, applied) = (control_plane.client()?, queues(8));
+    let applied = control_plane.kubectl(["apply", "-f", "-"], Some(&applied));
+    applied.await?.ok()?;
+
+    let begun = Instant::now();
+    create_waiting(&sluice, &client, pending).await?;
+    see_pending(&sluice, pending).await?;
+    let seconds = begun.elapsed().as_secs_f64();
+    println!("{pending} jobs created and queued: {seconds:.1} s");
+    let pid = sluice.pid().context("Sluice is stopped")?;
+    println!("memory: {}", mib(memory(pid, "VmRSS")?));
+
+    let queue = "namespaces/default/localqueues/bench/pendingworkloads";
+    let first = format!("{queue}?limit=1");
+    wait_for("the API to answer", DEADLINE, async || {
+        names(&client, &first).await.ok()
+    })
+    .await?;
+    let offset = |index: usize| index * pending / reads.max(1);
+    let mut known = Vec::new();
+    for index in 0..reads {
+        let page = format!("{queue}?limit=1&offset={}", offset(index));
+        known.extend(names(&client, &page).await?);
+    }
+    for limit in [50, 1000] {
+        let path = |index: usize| format!("{queue}?limit={limit}&offset={}", offset(index));
+        print(
+            &format!("page of {limit}"),
+            measured(&client, reads, path).await?,
+        );
+    }
+    let path = |index: usize| {
+        let name = known.get(index).map_or("", String::as_str);
+        format!("namespaces/default/workloads/{name}/explanation")
+    };
+    print("explanation", measured(&client, reads, path).await?);
+    let path = |_: usize| "clusterqueues/bench/tree".to_owned();
+    print("tree", measured(&client, reads, path).await?);
+    Ok(())
+}
+
+/// Has the API server pass requests on to that port, by the APIService that is shipped. A Service is given no loopback
+/// address, but an external name may lead to one.
+async fn register(control_plane: &ControlPlane, port: u16) -> Result<()> {
+    let service = json!({
+        "apiVersion": "v1", "kind": "Service",
+        "metadata": {"name": "sluice-visibility", "namespace": NAMESPACE},
+        "spec": {"type": "ExternalName", "externalName": "localhost"},
+    });
+    let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join(SERVICE);
+    let shipped = std::fs::read_to_string(shipped)?;
+    let here = shipped.replace("    port: 443\n", &format!("    port: {port}\n"));
+    ensure!(here != shipped, "{SERVICE} names no port 443");
+    for manifest in [service.to_string(), here] {
+        let applied = control_plane.kubectl(["apply", "-f", "-"], Some(&manifest));
+        applied.await?.ok()?;
+    }
+    Ok(())
+}
+
+/// The names of the Workloads on a page.
+async fn names(client: &Client, page: &str) -> Result<Vec<String>> {
+    let answer = get(client, page).await?;
+    let items = answer["items"].as_array().context("no items")?;
+    let names = items
+        .iter()
+        .filter_map(|item| item["metadata"]["name"].as_str());
+    Ok(names.map(str::to_owned).collect())
+}
+
+/// The milliseconds that each read takes.
+async fn measured(
+    client: &Client,
+    reads: usize,
+    path: impl Fn(usize) -> String,
+) -> Result<Vec<f64>> {
+    let mut taken = Vec::with_capacity(reads);
+    for index in 0..reads {
+        let begun = Instant::now();
+        get(client, &path(index)).await?;
+        taken.push(begun.elapsed().as_secs_f64() * 1000.0);
+    }
+    Ok(taken)
+}
+
+async fn get(client: &Client, path: &str) -> Result<Value> {
+    let request = http::Request::get(format!("{ROOT}/{path}")).body(Vec::new())?;
+    let answer = client.request(request).await;
+    answer.with_context(|| path.to_owned())
+}
+
+fn print(what: &str, mut taken: Vec<f64>) {
+    taken.sort_by(f64::total_cmp);
+    let [median, most, longest] = [50, 99, 100].map(|percent| percentile(&taken, percent));
+    println!("{what}: median {median:.1} ms, 99 % {most:.1} ms, longest {longest:.1} ms");
+}
