@@ -28,6 +28,8 @@ pub struct ObjectCache {
     job_by_uid: HashMap<Uid, JobKey>,
     workloads: HashMap<WorkloadKey, WorkloadRecord>,
     workload_by_subject: HashMap<Subject, WorkloadKey>,
+    /// Workloads that are admitted and have not finished, by namespace and pod set.
+    admitted_by_set: HashMap<(Arc<str>, Arc<str>), BTreeSet<WorkloadKey>>,
     gated: BTreeMap<(Arc<str>, String), i32>,
     held: HeldObjects,
     /// Jobs whose pods claim by the template in a namespace with a name.
@@ -136,6 +138,10 @@ impl ObjectCache {
             self.workload_by_subject
                 .insert(owner.subject.clone(), key.clone());
         }
+        for set in admitted_sets(&key, &record) {
+            let admitted = self.admitted_by_set.entry(set).or_default();
+            admitted.insert(key.clone());
+        }
         self.workloads.insert(key, record);
         true
     }
@@ -153,6 +159,9 @@ impl ObjectCache {
         {
             self.workload_by_subject.remove(&owner.subject);
         }
+        for set in admitted_sets(key, &record) {
+            remove_from(&mut self.admitted_by_set, &set, key);
+        }
         Some(record)
     }
 
@@ -169,6 +178,17 @@ impl ObjectCache {
     /// All Workloads.
     pub fn workloads(&self) -> impl Iterator<Item = (&WorkloadKey, &WorkloadRecord)> {
         self.workloads.iter()
+    }
+
+    /// The Workloads of a namespace that are admitted and have such a pod set, by their names.
+    pub fn admitted_with_set(
+        &self,
+        namespace: &Arc<str>,
+        set: &str,
+    ) -> impl Iterator<Item = (&WorkloadKey, &WorkloadRecord)> {
+        let place = (namespace.clone(), set.into());
+        let keys = self.admitted_by_set.get(&place).into_iter().flatten();
+        keys.filter_map(|key| indexed(&self.workloads, key))
     }
 
     /// The pods of a job or group; a pod has none.
@@ -277,6 +297,16 @@ impl ObjectCache {
             self.gated.remove(&place);
         }
     }
+}
+
+/// The namespace and pod sets by which a Workload is found that is admitted.
+fn admitted_sets(
+    key: &WorkloadKey,
+    record: &WorkloadRecord,
+) -> impl Iterator<Item = (Arc<str>, Arc<str>)> {
+    let is_admitted = record.status.admission.is_some() && !record.is_finished();
+    let sets = record.spec.pod_sets.iter().filter(move |_| is_admitted);
+    sets.map(|set| (key.namespace.clone(), set.name.as_str().into()))
 }
 
 /// The templates by which the pods of a job claim.

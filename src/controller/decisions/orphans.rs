@@ -248,11 +248,8 @@ impl Controller {
             return Some(named);
         }
         let set = pod.pod_set.as_deref().filter(|_| !self.names_job(pod))?;
-        let workloads = self.objects.workloads();
-        let of_namespace = workloads.filter(|(at, _)| at.namespace == key.namespace);
-        let mut subjects = of_namespace
-            .filter(|(_, record)| record.spec.pod_sets.iter().any(|of| of.name == set))
-            .filter_map(|(_, record)| Some(&record.owner.as_ref()?.subject));
+        let admitted = self.objects.admitted_with_set(&key.namespace, set);
+        let mut subjects = admitted.filter_map(|(_, record)| Some(&record.owner.as_ref()?.subject));
         subjects.find(|subject| holds(subject)).cloned()
     }
 

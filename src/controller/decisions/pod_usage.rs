@@ -140,24 +140,18 @@ impl Controller {
         if pod.owner.is_some() || pod.mode != PodMode::Child {
             return None;
         }
+        let is_of_namespace = |job: &Subject| {
+            let workload = self.objects.workload_of(job);
+            workload.is_some_and(|(at, _)| at.namespace == key.namespace)
+        };
         let named = pod.named_uids.iter().cloned().map(Subject::Job);
+        let named = named.filter(is_of_namespace);
         let mut shares = named.filter_map(|job| self.share(pod, &job));
         shares.next().or_else(|| {
             let set = pod.pod_set.as_deref()?;
-            let workloads = self.objects.workloads();
-            let of_namespace = workloads.filter(|(at, _)| at.namespace == key.namespace);
-            let has_set = of_namespace.filter(|(_, record)| {
-                let mut sets = record.spec.pod_sets.iter();
-                sets.any(|of_workload| of_workload.name == set)
-            });
-            // Whichever comes first, the next time too.
-            let least = has_set
-                .filter_map(|(at, record)| {
-                    let subject = &record.owner.as_ref()?.subject;
-                    Some((at, self.share(pod, subject)?))
-                })
-                .min_by(|(one, _), (other, _)| one.name.cmp(&other.name));
-            least.map(|(_, share)| share)
+            // By name: the same one the next time too.
+            let mut admitted = self.objects.admitted_with_set(&key.namespace, set);
+            admitted.find_map(|(_, record)| self.share(pod, &record.owner.as_ref()?.subject))
         })
     }
 

@@ -393,3 +393,17 @@ async fn a_job_that_is_deleted_after_its_pods_is_waited_for_no_longer() {
         play.handle(Input::Tick);
     }
 }
+
+/// A UID in a label names a job of the pod's own namespace only: whoever knows the UID of another tenant's job could use
+/// that one's quota.
+#[tokio::test]
+async fn a_pod_names_no_job_of_another_namespace() {
+    for (namespace, expected) in [("blue", [true, true]), ("green", [false, true])] {
+        let mut play = Play::new();
+        play.admit("a");
+        let mut pod = running("p", &json!({"any/key": "uid-a"}), None);
+        pod["metadata"]["namespace"] = json!(namespace);
+        play.see_pod(pod);
+        assert_eq!(play.usage("p", "a"), expected, "{namespace}");
+    }
+}
