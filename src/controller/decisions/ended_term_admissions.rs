@@ -96,9 +96,7 @@ impl Controller {
             let is_kept = record.is_finished() || record.is_evicting();
             let mut term = record.admitted_in().into_iter();
             !is_kept
-                && term.any(|term| {
-                    ended_term_admissions::is_doubtful(self.late.term(), term, latest, is_released)
-                })
+                && term.any(|term| ended_term_admissions::is_doubtful(term, latest, is_released))
         };
         let doubtful: Vec<(WorkloadKey, WorkloadRecord)> = self
             .objects

@@ -3,6 +3,8 @@
 //! admission counts for nothing until the present leader has taken it over; if there is no quota for it, it
 //! is taken back. Nothing is released on it, as only the present leader releases.
 
+use std::collections::BTreeMap;
+
 use sluice_crds::WorkloadStatus;
 
 use crate::cache::WorkloadRecord;
@@ -32,24 +34,36 @@ impl Sight<'_> {
     }
 }
 
-/// The number of the latest term of the Lease of `own` among these. None if they are all of another Lease:
-/// then nobody knows which is the latest.
-pub fn latest<'a>(own: &str, terms: impl Iterator<Item = &'a str>) -> Option<u32> {
-    terms.filter_map(|term| number(own, term)).max()
+/// The latest of the terms in which anything was admitted. A Lease counts its terms, so that the latest one of the Lease of
+/// `own` is known, and if there is none, that of the one Lease which all are of. None if they are of several others,
+/// which were deleted: then nobody knows.
+pub fn latest<'a>(own: &str, terms: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let (_, lease) = parts(own);
+    let mut of_lease = BTreeMap::<&str, (u32, &str)>::new();
+    for term in terms {
+        let (number, lease) = parts(term);
+        let latest = of_lease.entry(lease).or_insert((number, term));
+        *latest = (*latest).max((number, term));
+    }
+    let of_own = of_lease.get(lease);
+    let (_, latest) = of_own.or_else(|| match of_lease.len() {
+        1 => of_lease.values().next(),
+        _ => None,
+    })?;
+    Some(latest)
 }
 
 /// Whether an admission that this leader has listed may have come in late to the leader before it, which
-/// ended before it could take it back: its term is not the latest in which anything was admitted, and its
-/// job has never been released.
-pub fn is_doubtful(own: &str, term: &str, latest: Option<u32>, is_released: bool) -> bool {
-    !is_released && latest.is_some_and(|latest| number(own, term).is_none_or(|n| n < latest))
+/// ended before it could take it back: its term is not the latest in which anything was admitted, as far as that is
+/// known, and its job has never been released.
+pub fn is_doubtful(term: &str, latest: Option<&str>, is_released: bool) -> bool {
+    !is_released && latest != Some(term)
 }
 
-/// The number of a term of the same Lease as `own`.
-fn number(own: &str, term: &str) -> Option<u32> {
-    let (_, lease) = own.split_once('.')?;
-    let (number, of) = term.split_once('.')?;
-    (of == lease).then(|| number.parse().ok()).flatten()
+/// The number of a term and its Lease. A Sluice without terms wrote neither.
+fn parts(term: &str) -> (u32, &str) {
+    let (number, lease) = term.split_once('.').unwrap_or_default();
+    (number.parse().unwrap_or_default(), lease)
 }
 
 /// The status of a Workload whose late admission is taken back: it waits as before.
@@ -150,27 +164,39 @@ mod tests {
 
     #[test]
     fn what_the_leader_before_may_have_seen_too_late_is_doubted() {
-        const OWN: &str = "9.lease";
-        let listed = ["7.lease", "8.lease", "6.lease", "20.other", ""];
-        let latest = latest(OWN, listed.into_iter());
-        assert_eq!(latest, Some(8));
-        // Its term, whether it was released, whether it is doubtful.
-        let table = [
-            ("8.lease", false, false, "of the leader before"),
-            ("7.lease", false, true, "of an earlier one, not released"),
-            ("7.lease", true, false, "released, so it counted"),
-            ("20.other", false, true, "of a Lease that was deleted"),
-            ("", false, true, "of a Sluice without terms"),
+        // The terms in which something was admitted; those that are doubted, if nothing was released.
+        let table: [(&str, &[&str], &[&str]); 7] = [
+            (
+                "of this Lease the latest counts",
+                &["7.lease", "8.lease", "20.other", ""],
+                &["7.lease", "20.other", ""],
+            ),
+            ("more than nine", &["9.lease", "10.lease"], &["9.lease"]),
+            ("the Lease was deleted", &["20.other"], &[]),
+            (
+                "deleted after two leaders had admitted",
+                &["1.other", "2.other"],
+                &["1.other"],
+            ),
+            (
+                "two were deleted: nobody knows",
+                &["20.other", "1.third"],
+                &["20.other", "1.third"],
+            ),
+            ("of a Sluice without terms", &["", ""], &[]),
+            (
+                "of one, and then one of a Lease that is gone",
+                &["", "2.other"],
+                &["", "2.other"],
+            ),
         ];
-        for (term, is_released, expected, why) in table {
-            assert_eq!(
-                is_doubtful(OWN, term, latest, is_released),
-                expected,
-                "{why}"
-            );
+        for (name, terms, expected) in table {
+            let latest = latest("9.lease", terms.iter().copied());
+            let doubted = terms.iter().filter(|term| is_doubtful(term, latest, false));
+            assert_eq!(doubted.copied().collect::<Vec<_>>(), expected, "{name}");
+            let released = terms.iter().any(|term| is_doubtful(term, latest, true));
+            assert!(!released, "{name}: what was released counted");
         }
-        let unknown = super::latest(OWN, ["20.other", ""].into_iter());
-        assert!(!is_doubtful(OWN, "20.other", unknown, false));
     }
 
     #[test]

@@ -39,6 +39,8 @@ pub(super) struct Cluster {
     /// Workloads with quota that are gone, as somebody has deleted them or the garbage collector takes them
     /// with their jobs: what they held counts as usage until the pods of the job are gone.
     outlived: Vec<Value>,
+    /// The jobs of those that were gone before the present term began. No leader that begins then can know of them.
+    unknown_to_leader: BTreeSet<String>,
 }
 
 impl Cluster {
@@ -51,6 +53,8 @@ impl Cluster {
                         if self.term.as_ref() != Some(&term) {
                             self.has_decided = false;
                             self.may_count.extend(self.late.iter().cloned());
+                            let gone = self.outlived.iter().map(job_of_workload);
+                            self.unknown_to_leader = gone.map(str::to_owned).collect();
                         }
                         self.term = Some(term);
                     }
@@ -86,6 +90,7 @@ impl Cluster {
             // What an earlier Workload of the job held was free before this one held anything.
             let job = job_of_workload(workload);
             self.outlived.retain(|other| job_of_workload(other) != job);
+            self.unknown_to_leader.remove(job);
             self.outlived.push(workload.clone());
         }
         before
@@ -96,7 +101,7 @@ impl Cluster {
         self.outlived.iter().filter_map(|workload| {
             // An owner that left its dependents is not named any more.
             let job = job_of_workload(workload);
-            if self.holds_quota(job) {
+            if self.holds_quota(job) || self.unknown_to_leader.contains(job) {
                 return None;
             }
             let live = self.pods_of(job).filter(|pod| is_live(pod));

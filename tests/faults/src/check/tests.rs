@@ -127,6 +127,10 @@ fn admission(count: u32) -> Value {
     }]})
 }
 
+fn lease(term: u32) -> Value {
+    json!({"metadata": {}, "spec": {"holderIdentity": "x", "leaseTransitions": term}})
+}
+
 fn workload(job: &str, count: u32, admission: Value) -> Value {
     json!({
         "metadata": {"ownerReferences": [{"uid": job}]},
@@ -238,7 +242,6 @@ fn what_may_be_borrowed_is_what_others_lend() {
 /// has admitted `a` meanwhile.
 #[test]
 fn an_admission_of_a_term_that_has_ended_counts_when_it_is_taken_over() {
-    let lease = |term: u32| json!({"metadata": {}, "spec": {"holderIdentity": "x", "leaseTransitions": term}});
     let signed = |job: &str, term: &str| {
         with(
             workload(job, 3, admission(3)),
@@ -294,7 +297,6 @@ fn an_admission_of_a_term_that_has_ended_counts_when_it_is_taken_over() {
 /// As its admission is its release, it runs until the present leader has seen it, which keeps or evicts it.
 #[test]
 fn a_pod_that_was_admitted_in_a_term_that_has_ended_counts_when_it_is_taken_over() {
-    let lease = |term: u32| json!({"metadata": {}, "spec": {"holderIdentity": "x", "leaseTransitions": term}});
     let admitted = |term: &str| {
         let record = json!({"clusterQueue": "q", "flavors": {"cpu": "f"}, "term": term});
         let record = json!({"sluice.dev/admitted": record.to_string()});
@@ -460,6 +462,28 @@ fn of_two_workloads_that_are_gone_the_last_one_counts() {
         .gone("Workload", "w-a")
         .put("Workload", "w-b", workload("b", 3, admission(3)));
     assert_eq!(story.broken(), [], "one pod is left, and counts once");
+}
+
+#[test]
+fn a_leader_can_not_know_what_was_gone_before_its_term() {
+    let story = |is_over: bool| {
+        let story = Story::default()
+            .put("ClusterQueue", "q", queue("", 4, json!({})))
+            .put("Lease", "sluice", lease(1))
+            .put("Job", "a", job(true))
+            .put("Workload", "w-a", workload("a", 2, admission(2)))
+            .put("Pod", "p1", pod("a"))
+            .gone("Job", "a")
+            .gone("Workload", "w-a");
+        let story = if is_over {
+            story.put("Lease", "sluice", lease(2))
+        } else {
+            story
+        };
+        story.put("Workload", "w-b", workload("b", 4, admission(4)))
+    };
+    assert_eq!(story(false).broken(), [Invariant::WithinQuota]);
+    assert_eq!(story(true).broken(), []);
 }
 
 #[test]
