@@ -15,7 +15,7 @@ use sluice_kinds::names::is_qualified_name;
 /// The annotation by which the shipped JobKinds say how many pods will do.
 const MIN_PARALLELISM: &str = "sluice.dev/min-parallelism";
 
-/// All keys that users of another system set on jobs and pods.
+/// The keys of another system that stand for keys of Sluice's own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum AliasPreset {
     /// Kueue's: queue name, priority class, minimal parallelism, and groups of pods.
@@ -32,8 +32,8 @@ pub enum AliasPreset {
     reason = "these are names of the configuration file, where they stand among others"
 )]
 pub struct Aliases {
-    /// Accept all keys that users of another system set: a job or pod that carries one is taken as if it carried
-    /// Sluice's own key.
+    /// Accept the keys of another system that have a meaning here: a job or pod that carries one is taken as if it
+    /// carried Sluice's own key.
     alias_presets: Vec<AliasPreset>,
     /// Labels that name a queue besides `sluice.dev/queue-name`, for instance
     /// `kueue.x-k8s.io/queue-name`. The match conditions of the webhooks follow; admission policies
