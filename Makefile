@@ -20,7 +20,7 @@ build: ## Build the release binaries: the controller and the kubectl plugin.
 # The first build of the control plane takes minutes, mostly in Go: the tests build meanwhile. The first line has the
 # whole workspace and an example in it, by which cargo gives dependencies the features that tests have: otherwise it
 # compiles most of them twice (https://doc.rust-lang.org/cargo/reference/resolver.html#feature-resolver-version-2).
-test: ## Run all tests, black-box tests against a real control plane included.
+test: ## Run the tests, black-box tests against a real control plane included.
 	$(CARGO) build --locked --workspace --bin sluice-testbed --example gate_controller
 	@"$${CARGO_TARGET_DIR:-target}/debug/sluice-testbed" build & controlplane=$$!; \
 		$(CARGO) test --locked --workspace --no-run; built=$$?; \
@@ -41,7 +41,7 @@ faults: ## Rounds of faults for MINUTES, with every revision of etcd checked.
 upgrade: ## Upgrade from FROM under load, and downgrade again, with every revision of etcd checked.
 	FROM="$(FROM)" tests/upgrade.sh
 
-# Each version is built first, once: ten minutes on two cores. What was run is in the README.
+# Each version is built first, once: ten minutes on two cores. What was run is in docs/installing.md.
 matrix: ## Run black-box tests on the Kubernetes versions MATRIX="1.33 1.36".
 	MATRIX="$(MATRIX)" tests/matrix.sh
 
