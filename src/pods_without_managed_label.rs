@@ -86,7 +86,7 @@ impl Search {
         let config = watcher::Config::default()
             .timeout(WATCH_SECONDS)
             .page_size(PAGE_SIZE)
-            .labels(&format!("{},!{MANAGED_LABEL}", self.label))
+            .labels(&format!("{},{MANAGED_LABEL} notin (true)", self.label))
             .fields(&format!("{running},{}", outside_of_the_system()));
         let api: Api<PartialObjectMeta<Pod>> = Api::all(self.read.clone());
         let mut stream = pin!(watcher::watcher(api, config));

@@ -66,6 +66,9 @@ async fn what_begins_to_run_by_an_edit_needs_a_queue(admission: Admission) -> Re
         let start = json!({"spec": {"suspend": false}});
         see_refused(scene, "paused", start.clone()).await?;
         see_refused(scene, "part", start).await?;
+        // Sluice starts what it has suspended itself, once nothing holds it.
+        let marked = json!({"metadata": {"annotations": {"sluice.dev/held": "true"}}});
+        see_refused(scene, "paused", marked).await?;
         let alone = json!({"metadata": {"ownerReferences": null}});
         see_refused(scene, "part", alone).await?;
 

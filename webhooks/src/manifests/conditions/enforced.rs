@@ -2,10 +2,11 @@
 //! that make jobs or pods.
 
 use k8s_openapi::api::admissionregistration::v1::MatchCondition;
+use sluice_crds::HELD_ANNOTATION;
 
 use crate::manifests::conditions::applied::{self, NAME};
 use crate::manifests::conditions::entry::{
-    any, condition, controller, differs, gate_annotations, loses_controller, queue_names,
+    Entry, any, condition, controller, differs, gate_annotations, loses_controller, queue_names,
 };
 use crate::manifests::conditions::pods::{IS_CONTROLLER, IS_KUBERNETES};
 use crate::manifests::options::Options;
@@ -32,9 +33,10 @@ pub(crate) fn validate(options: &Options) -> MatchCondition {
 /// CEL: an object that named no queue, and had no gate that is judged by itself, may begin to run by this edit.
 pub(crate) fn may_begin(options: &Options) -> String {
     format!(
-        "!({}) && !{IS_KUBERNETES} &&\n({} ||\n{})",
+        "!({}) && !{IS_KUBERNETES} &&\n({} ||\n{} ||\n{})",
         any(queue_names(options), "oldObject"),
         differs("has({}.spec)", "{}.spec"),
+        Entry::annotation(HELD_ANNOTATION).differs(),
         loses_controller()
     )
 }

@@ -8,7 +8,7 @@ use k8s_openapi::api::admissionregistration::v1::{
     Mutation, RuleWithOperations, Validation, Variable,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
-use sluice_crds::QUEUE_NAME_LABEL;
+use sluice_crds::{HELD_ANNOTATION, QUEUE_NAME_LABEL};
 use sluice_kinds::gates::{ADMISSION_GATED_BY, Gate, field_of};
 
 use crate::manifests::cel::path::Path;
@@ -229,17 +229,18 @@ fn objects(options: &Options, kinds: &[HeldKind]) -> Rules<Validation> {
     }
 }
 
-/// CEL: an edit by which an object begins to run: it is started, or loses its controller, or its last gate.
+/// CEL: an edit by which an object begins to run: it is started, also by Sluice, or loses its controller, or its last gate.
 fn begins(kinds: &[HeldKind]) -> String {
     let started = kinds.iter().filter_map(|kind| {
         let path = Path::parse(kind.job_kind.suspend.as_ref()?);
         let resource = &kind.resource;
         Some(format!(
-            "request.resource.group == '{}' && request.resource.resource == '{}' && {} && !({})",
+            "request.resource.group == '{}' && request.resource.resource == '{}' && {} && (!({}) || {})",
             resource.group,
             resource.resource,
             suspension::is_suspended(&path, "oldObject"),
             suspension::is_suspended(&path, "object"),
+            is_handed_over(),
         ))
     });
     let lost = [loses_controller()].into_iter();
@@ -252,6 +253,15 @@ fn begins(kinds: &[HeldKind]) -> String {
         is_last_lifted(),
         all.join(" ||\n")
     )
+}
+
+/// CEL: the edit says that Sluice has suspended the object, which starts it then, as no queue and no gate holds it.
+fn is_handed_over() -> String {
+    let is_marked = |object: &str| {
+        format!("{object}.metadata.?annotations[?'{HELD_ANNOTATION}'].orValue('false') != 'false'")
+    };
+    let (old, new) = (is_marked("oldObject"), is_marked("object"));
+    format!("({new} && !({old}))")
 }
 
 /// CEL: the edit lifts the last gate. Where the gate that requires a queue is or was among them, its owners decide. The

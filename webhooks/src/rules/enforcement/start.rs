@@ -1,9 +1,11 @@
-//! An edit by which an object without a queue begins to run where one is required: it is started, loses its last gate
-//! or the controller above it, or is no exception any more. It is judged as if it were new.
+//! An edit by which an object without a queue begins to run where one is required: it is started, is marked so that Sluice
+//! starts it, loses its last gate or the controller above it, or is no exception any more. It is judged as if it were new.
 
 use serde_json::Value;
+use sluice_crds::HELD_ANNOTATION;
+use sluice_kinds::HeldMark;
 use sluice_kinds::gates::{self, Gate, gate_annotations};
-use sluice_kinds::metadata::controller;
+use sluice_kinds::metadata::{annotation_text, controller};
 use sluice_kinds::problem::{Problem, fill};
 
 use crate::admission::edit::Edit;
@@ -75,10 +77,21 @@ fn loses_last_gate(request: &Request, old: &Value) -> bool {
     !gates.is_empty() && !is_owned_pod && !is_left_to_owners()
 }
 
+/// Whether the edit starts the object, or says that Sluice has suspended it: Sluice starts it then, as no queue and no
+/// gate holds it.
 fn is_started(request: &Request, old: &Value, new: &Value, policy: &Policy) -> bool {
     let kind = policy.kind(&request.kind.group, &request.kind.kind);
     let kind = kind.filter(|kind| kind.suspend_path().is_some());
-    kind.is_some_and(|kind| kind.suspended(old) == Ok(true) && kind.suspended(new) == Ok(false))
+    let is_marked = |object: &Value| {
+        HeldMark::read(annotation_text(object, HELD_ANNOTATION)) == Some(HeldMark::Held)
+    };
+    kind.is_some_and(|kind| {
+        kind.suspended(old) == Ok(true)
+            && match kind.suspended(new) {
+                Ok(true) => is_marked(new) && !is_marked(old),
+                started => started == Ok(false),
+            }
+    })
 }
 
 fn loses_controller(old: &Value, new: &Value) -> bool {

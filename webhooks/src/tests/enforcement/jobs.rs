@@ -224,6 +224,30 @@ fn a_queue_may_not_be_left() {
     }
 }
 
+/// Sluice starts what is marked as suspended by it, once neither a queue nor a gate holds it.
+#[test]
+fn the_mark_by_which_sluice_starts_it_begins_it() {
+    let marked = |value: &str| mk_job(&[], &[("sluice.dev/held", value)], true);
+    let before = mk_job(&[], &[], true);
+    let table = [
+        ("marked", &before, marked("true"), false),
+        ("with another value", &before, marked("yes"), false),
+        ("after its release", &marked("false"), marked("true"), false),
+        ("as left to its user", &before, marked("false"), true),
+        ("as it was marked", &marked("true"), marked("true"), true),
+        ("not any more", &marked("true"), before.clone(), true),
+    ];
+    for (name, old, new, is_allowed) in table {
+        for value in ["Default", "Hold", "Refuse"] {
+            let request = mk_request(USER, Some(old), &new);
+            let verdict = review::validate(&request, &labelled(value));
+            assert_eq!(verdict.is_allowed(), is_allowed, "{name}, {value}");
+        }
+        let verdict = review::validate(&mk_request(USER, Some(old), &new), &labelled("DryRun"));
+        assert_eq!(verdict.problems, [], "{name}");
+    }
+}
+
 #[test]
 fn the_gate_is_lifted_by_a_queue_or_by_its_owners() {
     let policy = labelled("Hold");
