@@ -55,7 +55,8 @@ impl Allowance {
         if more > 0 {
             let more = u32::try_from(more).unwrap_or(u32::MAX);
             state.left = state.left.saturating_add(more).min(self.at_once);
-            state.counted = now;
+            // What has passed of the next one counts on.
+            state.counted += self.every.saturating_mul(more).min(since);
         }
         state
     }
@@ -116,6 +117,8 @@ mod tests {
         assert_eq!(answered(start + Duration::from_secs(9)), 0);
         assert_eq!(answered(start + Duration::from_secs(10)), 1);
         assert_eq!(answered(start + Duration::from_secs(41)), 3);
+        // What is left of the ten seconds before counts.
+        assert_eq!(answered(start + Duration::from_secs(50)), 1);
         assert_eq!(answered(start + Duration::from_secs(9_999)), 32);
     }
 

@@ -33,6 +33,8 @@ const CONCURRENCY: usize = 4;
 /// as long as client-go does.
 const REMEMBERED_MAX: usize = 1024;
 const REMEMBERED_FOR: SignedDuration = SignedDuration::from_mins(6);
+/// Longest name of an object: a DNS subdomain (RFC 1123).
+const NAME_BYTES_MAX: usize = 253;
 /// Longest note that the events API takes.
 const NOTE_BYTES_MAX: usize = 1024;
 
@@ -130,7 +132,7 @@ impl Lately {
         Event {
             metadata: ObjectMeta {
                 namespace: Some(object.namespace.clone().unwrap_or("default".to_owned())),
-                name: Some(format!("{name}.{:x}", now.as_nanosecond())),
+                name: Some(event_name(name, now)),
                 ..ObjectMeta::default()
             },
             action: Some(note.reason.to_owned()),
@@ -226,6 +228,15 @@ async fn publish(client: Client, event: &Event) -> Result<(), Error> {
     }
 }
 
+/// The name of an event about the object `name`: a DNS subdomain, also if the object's own name is as long as one may be.
+fn event_name(name: &str, now: Timestamp) -> String {
+    let time = format!(".{:x}", now.as_nanosecond());
+    let left = NAME_BYTES_MAX.saturating_sub(time.len());
+    let name = name.get(..name.floor_char_boundary(left)).unwrap_or(name);
+    let name = name.trim_end_matches(|c: char| !c.is_ascii_alphanumeric());
+    format!("{name}{time}")
+}
+
 fn cut(mut note: String) -> String {
     note.truncate(note.floor_char_boundary(NOTE_BYTES_MAX));
     note
@@ -234,6 +245,25 @@ fn cut(mut note: String) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_name_of_an_event_is_no_longer_than_one_may_be() {
+        let now = Timestamp::from_second(1_800_000_000).unwrap();
+        let time = format!(".{:x}", now.as_nanosecond());
+        let long = format!("{}-.{}", "a".repeat(252 - time.len()), "b".repeat(200));
+        let table = [
+            ("train", format!("train{time}")),
+            (&long, format!("{}{time}", "a".repeat(252 - time.len()))),
+            (
+                &"c".repeat(253),
+                format!("{}{time}", "c".repeat(253 - time.len())),
+            ),
+        ];
+        for (name, expected) in table {
+            assert_eq!(event_name(name, now), expected);
+            assert!(expected.len() <= NAME_BYTES_MAX);
+        }
+    }
 
     fn job() -> ObjectReference {
         ObjectReference {

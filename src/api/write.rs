@@ -266,7 +266,9 @@ impl Writer {
             .limit(1);
         match deadline(api.list_metadata(&running)).await {
             Ok(pods) if pods.items.is_empty() => None,
-            Ok(_) => Some(Reply::Unknown("the pod was not deleted".to_owned())),
+            Ok(_) => Some(Reply::Unknown(
+                "pods of its job run: the Workload was not deleted".to_owned(),
+            )),
             Err(failure) => Some(Reply::Unknown(failure.text())),
         }
     }

@@ -354,8 +354,12 @@ impl Controller {
         let suspensions = std::iter::from_fn(|| self.excess_children.start());
         outputs
             .extend(suspensions.map(|(write, resource)| Output::SuspendChild { write, resource }));
-        outputs.extend(std::iter::from_fn(|| self.owners.start()).map(Output::LookUpOwner));
-        outputs.extend(std::iter::from_fn(|| self.rereads.start()).map(Output::ReadAgain));
+        outputs.extend(
+            std::iter::from_fn(|| self.owners.start(self.now.moment)).map(Output::LookUpOwner),
+        );
+        outputs.extend(
+            std::iter::from_fn(|| self.rereads.start(self.now.moment)).map(Output::ReadAgain),
+        );
         outputs.extend(self.statuses_to_write());
         outputs
     }

@@ -131,7 +131,10 @@ impl Controller {
                 let (namespace, name) = (namespace.clone(), name.clone());
                 self.pod_gone(&PodKey { namespace, name }, uid);
             }
-            Source::JobKind => self.job_kind_gone(name),
+            Source::JobKind => {
+                self.can_be_read(source, "", name);
+                self.job_kind_gone(name);
+            }
             Source::Dependencies(kind, _) => {
                 self.cluster.dependencies.remove(kind, namespace, name);
             }
@@ -304,13 +307,16 @@ impl Controller {
     }
 
     pub(super) fn workload_gone(&mut self, key: &WorkloadKey, uid: Option<&str>) {
-        let Some(known) = self.objects.workload(key) else {
-            return;
-        };
-        if uid.is_some_and(|uid| *known.uid != *uid) {
+        let known = self.objects.workload(key);
+        if known.is_some_and(|known| uid.is_some_and(|uid| *known.uid != *uid)) {
             return;
         }
+        // Also of one that could never be read.
+        let is_known = known.is_some();
         self.can_be_read(&Source::Workload, &key.namespace, &key.name);
+        if !is_known {
+            return;
+        }
         if let Some(Owner { subject, .. }) = self
             .objects
             .remove_workload(key)

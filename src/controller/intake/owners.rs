@@ -34,6 +34,8 @@ const KEPT_MAX: usize = 10_000;
 pub struct Owners {
     queue_labels: QueueLabels,
     waiting: VecDeque<Question>,
+    /// Questions that were not answered, until they are asked again: meanwhile others are.
+    later: VecDeque<(Moment, Question)>,
     running: usize,
     asked: HashSet<Place>,
     /// What was found out lately.
@@ -55,17 +57,6 @@ pub struct Question {
     tries: u32,
 }
 
-impl Question {
-    /// How long to wait before it is asked: others that wait for an answer are asked first.
-    pub fn wait(&self) -> Duration {
-        if self.tries == 0 {
-            Duration::ZERO
-        } else {
-            RETRY
-        }
-    }
-}
-
 /// What was found out about an owner.
 #[derive(Debug)]
 pub struct Answer {
@@ -81,6 +72,7 @@ impl Owners {
         Self {
             queue_labels,
             waiting: VecDeque::new(),
+            later: VecDeque::new(),
             running: 0,
             asked: HashSet::default(),
             facts: HashMap::default(),
@@ -142,9 +134,12 @@ impl Owners {
     }
 
     /// The next question to be asked, if there may be one more at the same time.
-    pub fn start(&mut self) -> Option<Question> {
+    pub fn start(&mut self, now: Moment) -> Option<Question> {
         if CONCURRENCY <= self.running {
             return None;
+        }
+        while let Some((_, question)) = self.later.pop_front_if(|(due, _)| *due <= now) {
+            self.waiting.push_back(question);
         }
         let question = self.waiting.pop_front()?;
         self.running += 1;
@@ -176,10 +171,12 @@ impl Controller {
         let is_last = TRIES <= question.tries + 1;
         let known = match found {
             Found::Unanswered if !is_last && (has_pods || !jobs.is_empty()) => {
-                self.owners.waiting.push_back(Question {
+                let again = Question {
                     tries: question.tries + 1,
                     ..question
-                });
+                };
+                let due = self.now.moment.after(RETRY);
+                self.owners.later.push_back((due, again));
                 return;
             }
             Found::Unanswered => None,

@@ -11,6 +11,7 @@ use crate::api::lookup::FoundJob;
 use crate::cache::additions::Added;
 use crate::cache::{JobKey, Source};
 use crate::controller::Controller;
+use crate::process::clock::Moment;
 use crate::process::invariants::violated;
 
 /// Jobs that are read at the same time.
@@ -29,17 +30,6 @@ pub struct Reread {
     tries: u32,
 }
 
-impl Reread {
-    /// How long to wait before it is asked for.
-    pub fn wait(&self) -> Duration {
-        if self.tries == 0 {
-            Duration::ZERO
-        } else {
-            RETRY
-        }
-    }
-}
-
 /// What was found when a job was asked for.
 #[derive(Debug)]
 pub struct ReadAgain {
@@ -53,6 +43,8 @@ pub struct ReadAgain {
 #[derive(Debug, Default)]
 pub struct Rereads {
     waiting: VecDeque<Reread>,
+    /// Those that were not answered, until they are asked for again: meanwhile others are.
+    later: VecDeque<(Moment, Reread)>,
     /// Those that wait, so that each does once.
     known: BTreeSet<JobKey>,
     running: usize,
@@ -66,9 +58,12 @@ impl Rereads {
     }
 
     /// The next job to be asked for, if there may be one more at the same time.
-    pub fn start(&mut self) -> Option<Reread> {
+    pub fn start(&mut self, now: Moment) -> Option<Reread> {
         if CONCURRENCY <= self.running {
             return None;
+        }
+        while let Some((_, reread)) = self.later.pop_front_if(|(due, _)| *due <= now) {
+            self.add(reread);
         }
         let next = self.waiting.pop_front()?;
         self.known.remove(&next.key);
@@ -114,10 +109,14 @@ impl Controller {
             }
             // Its watch tells of that.
             FoundJob::Gone => {}
-            FoundJob::Unanswered if reread.tries < TRIES => self.rereads.add(Reread {
-                tries: reread.tries + 1,
-                ..reread
-            }),
+            FoundJob::Unanswered if reread.tries < TRIES => {
+                let again = Reread {
+                    tries: reread.tries + 1,
+                    ..reread
+                };
+                let due = self.now.moment.after(RETRY);
+                self.rereads.later.push_back((due, again));
+            }
             FoundJob::Unanswered => tracing::warn!(
                 kind = %reread.key.kind, namespace = %reread.key.namespace, name = %reread.key.name,
                 "can't be read again, and keeps what its namespace added to its pods before"
@@ -130,10 +129,8 @@ impl Controller {
 mod tests {
     use super::*;
 
-    #[test]
-    fn each_job_waits_once_and_few_are_read_at_a_time() {
-        let mut rereads = Rereads::default();
-        let reread = |number: usize| Reread {
+    fn reread(number: usize) -> Reread {
+        Reread {
             key: JobKey {
                 kind: "job".into(),
                 namespace: "blue".into(),
@@ -141,12 +138,33 @@ mod tests {
             },
             resource: ApiResource::erase::<k8s_openapi::api::batch::v1::Job>(&()),
             tries: 0,
-        };
+        }
+    }
+
+    fn now() -> Moment {
+        Moment::from_millis(5000)
+    }
+
+    #[test]
+    fn what_was_not_answered_takes_no_place_while_it_waits() {
+        let mut rereads = Rereads::default();
+        let due = now().after(RETRY);
+        rereads.later.push_back((due, reread(0)));
+        rereads.add(reread(1));
+        let mut started = |now| rereads.start(now).map(|reread| reread.key.name);
+        assert_eq!(started(now()).as_deref(), Some("job-1"));
+        assert_eq!(started(now()), None);
+        assert_eq!(started(due).as_deref(), Some("job-0"));
+    }
+
+    #[test]
+    fn each_job_waits_once_and_few_are_read_at_a_time() {
+        let mut rereads = Rereads::default();
         for number in 0..CONCURRENCY + 2 {
             rereads.add(reread(number));
             rereads.add(reread(number));
         }
-        let started = std::iter::from_fn(|| rereads.start()).count();
+        let started = std::iter::from_fn(|| rereads.start(now())).count();
         assert_eq!(started, CONCURRENCY);
         rereads.running -= 1;
         // It may have changed since it was asked for.

@@ -241,7 +241,6 @@ impl Shell {
             Output::LookUpOwner(question) => {
                 let client = self.clients.read.clone();
                 self.questions.spawn(async move {
-                    sleep(question.wait()).await;
                     let found = look_up(&client, &question.namespace, &question.owner).await;
                     Input::OwnerFound(Answer { question, found })
                 });
@@ -249,7 +248,6 @@ impl Shell {
             Output::ReadAgain(reread) => {
                 let client = self.clients.read.clone();
                 self.questions.spawn(async move {
-                    sleep(reread.wait()).await;
                     let JobKey {
                         namespace, name, ..
                     } = &reread.key;

@@ -203,7 +203,7 @@ table! {
     API_WRITE_SECONDS = histogram("sluice_api_write_seconds", ANSWERS, &["operation"], "The time of a write to the API server, with reading the object again after a conflict");
     WATCH_ERRORS = counter("sluice_watch_errors_total", &["resource"], "The number of watches that failed and were restarted").of_every_replica();
     WATCH_SILENCE = gauge("sluice_watch_silence_seconds", &["resource"], "The time since a watch was last heard: of the longest silent one of the resource. Watches are renewed every 20 s; after 30 s the process is not ready").of_every_replica();
-    EVENTS_DROPPED = counter("sluice_events_dropped_total", &[], "The number of events that were dropped because too many waited").of_every_replica();
+    EVENTS_DROPPED = counter("sluice_events_dropped_total", &[], "The number of events that were dropped, because too many waited or the API server did not take them").of_every_replica();
 
     // Webhooks.
     WEBHOOK_REQUESTS = counter("sluice_webhook_requests_total", &["webhook", "verdict"], "The number of admission requests by webhook (mutate, validate) and verdict: allowed, refused, retry (asked to come again), unreadable").of_every_replica();
