@@ -30,6 +30,15 @@ pub struct Verdict {
     pub report: Option<String>,
 }
 
+/// A right that a request needs, and that its author was not found to have; with what is told of that.
+#[derive(Debug)]
+pub(crate) enum NoRight {
+    /// The API server says no.
+    Denied(Problem),
+    /// It can't be found out now.
+    Unknown(Problem),
+}
+
 /// An `AdmissionReview` that answers.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -74,6 +83,23 @@ impl Verdict {
             problems: vec![problem],
             is_early: true,
             ..Self::default()
+        }
+    }
+
+    /// Refuses a request whose author misses these rights. What is denied is all that is told then, as another try would
+    /// be denied again; without that, another try may do.
+    pub(crate) fn of_missing(missing: impl IntoIterator<Item = NoRight>) -> Self {
+        let mut denied = Vec::new();
+        let mut unknown = None;
+        for right in missing {
+            match right {
+                NoRight::Denied(problem) => denied.push(problem),
+                NoRight::Unknown(problem) => unknown = unknown.or(Some(problem)),
+            }
+        }
+        match unknown {
+            Some(problem) if denied.is_empty() => Self::early(problem),
+            Some(_) | None => Self::of(denied),
         }
     }
 

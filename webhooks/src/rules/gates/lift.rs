@@ -15,7 +15,7 @@ use crate::admission::access::Permission;
 use crate::admission::edit::Edit;
 use crate::admission::policy::Policy;
 use crate::admission::request::Request;
-use crate::admission::verdict::Verdict;
+use crate::admission::verdict::{NoRight, Verdict};
 use crate::rules::author::Author;
 use crate::rules::queue_label::queue_of;
 
@@ -124,19 +124,12 @@ pub(crate) fn needed(request: &Request, edit: &Edit<'_>, policy: &Policy) -> Vec
 
 /// What follows from the answers about the rights that `request` needs, in the same order.
 pub(crate) fn verdict(request: &Request, answers: &[(NeededRight, Permission)]) -> Verdict {
-    let denied = answers.iter().filter_map(|(right, answer)| match answer {
-        Permission::Denied => Some(denied(request, right)),
-        Permission::Allowed | Permission::Unknown(_) => None,
+    let missing = answers.iter().filter_map(|(right, answer)| match answer {
+        Permission::Allowed => None,
+        Permission::Denied => Some(NoRight::Denied(denied(request, right))),
+        Permission::Unknown(why) => Some(NoRight::Unknown(unknown(request, right, why))),
     });
-    let denied: Vec<_> = denied.collect();
-    let unknown = answers.iter().find_map(|(right, answer)| match answer {
-        Permission::Unknown(why) => Some(unknown(request, right, why)),
-        Permission::Allowed | Permission::Denied => None,
-    });
-    match unknown {
-        Some(problem) if denied.is_empty() => Verdict::early(problem),
-        Some(_) | None => Verdict::of(denied),
-    }
+    Verdict::of_missing(missing)
 }
 
 /// That an edit needs more rights than are asked about.

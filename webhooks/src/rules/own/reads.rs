@@ -7,7 +7,7 @@ use sluice_kinds::problem::{Problem, fill};
 use crate::admission::access::{Access, Permission, Right};
 use crate::admission::edit::Edit;
 use crate::admission::request::Request;
-use crate::admission::verdict::Verdict;
+use crate::admission::verdict::{NoRight, Verdict};
 use crate::rules::own::validate::read;
 
 /// The rule: the user, and what is read.
@@ -42,12 +42,8 @@ pub(crate) async fn judge(request: &Request, edit: &Edit<'_>, access: &dyn Acces
     // All at once: each may take as long as there is time for all.
     let asked = needed(&gate, old.as_ref()).into_iter();
     let asked = asked.map(|needed| ask(request, needed, access));
-    let problems = futures::future::join_all(asked).await;
-    let mut problems: Vec<_> = problems.into_iter().flatten().collect();
-    match problems.iter().position(|(is_early, _)| *is_early) {
-        Some(early) if problems.len() == 1 => Verdict::early(problems.swap_remove(early).1),
-        _ => Verdict::of(problems.into_iter().map(|(_, problem)| problem).collect()),
-    }
+    let missing = futures::future::join_all(asked).await;
+    Verdict::of_missing(missing.into_iter().flatten())
 }
 
 /// What is asked about of `gate`, which was `old` before.
@@ -74,12 +70,8 @@ fn needed<'a>(gate: &'a Gate, old: Option<&Gate>) -> Vec<NeededRead<'a>> {
     object.into_iter().chain(kinds).collect()
 }
 
-/// What is wrong with having this read, if anything is; and whether that may pass.
-async fn ask(
-    request: &Request,
-    needed: NeededRead<'_>,
-    access: &dyn Access,
-) -> Option<(bool, Problem)> {
+/// What is wrong with having this read, if anything is.
+async fn ask(request: &Request, needed: NeededRead<'_>, access: &dyn Access) -> Option<NoRight> {
     let (group, kind) = (needed.kind.group.as_str(), needed.kind.kind.as_str());
     let user = &format!("{:?}", request.user_info.username);
     let found = access.resource(group, kind).await;
@@ -91,7 +83,10 @@ async fn ask(
     let what = &needed.described(&resource);
     let unknown = |why: &str| {
         let told = fill(UNKNOWN, &[user, what, why]);
-        Some((true, Problem::forbidden(needed.field.as_str(), told)))
+        Some(NoRight::Unknown(Problem::forbidden(
+            needed.field.as_str(),
+            told,
+        )))
     };
     if let Err(why) = found {
         return unknown(&why);
@@ -108,7 +103,10 @@ async fn ask(
         Permission::Allowed => None,
         Permission::Denied => {
             let told = fill(NOT_READ, &[user, what]);
-            Some((false, Problem::forbidden(needed.field.as_str(), told)))
+            Some(NoRight::Denied(Problem::forbidden(
+                needed.field.as_str(),
+                told,
+            )))
         }
         Permission::Unknown(why) => unknown(&why),
     }

@@ -142,6 +142,28 @@ fn what_can_not_be_found_out_is_refused() {
 }
 
 #[rstest]
+#[case::two_unknown(Permission::Allowed, [("slow.io", "Thing"), ("slow.io", "Other")], true,
+    "spec.after.kinds[0]: Forbidden: can't find out whether user \"ann\" may \"get\" things.slow.io cluster-wide: no reply within 1 s; try again")]
+#[case::one_of_them_denied(Permission::Denied, [("slow.io", "Thing"), ("", "ConfigMap")], false,
+    "spec.after.kinds[1]: Forbidden: user \"ann\" may not \"get\" configmaps cluster-wide, which Sluice would read for this Gate: whoever writes spec.after needs that right")]
+fn another_try_is_asked_for_unless_something_is_denied(
+    #[case] permission: Permission,
+    #[case] kinds: [(&str, &str); 2],
+    #[case] is_early: bool,
+    #[case] told: &str,
+) {
+    let kinds =
+        kinds.map(|(group, kind)| json!({"group": group, "kind": kind, "condition": "true"}));
+    let request = mk_request(USER, None, &mk_gate(&json!({ "kinds": kinds })));
+    let access = Fixed(permission, Mutex::default());
+    let verdict = futures::executor::block_on(has_rights(&request, &mk_policy(), &access));
+    assert_eq!(
+        (verdict.is_early, verdict.message().as_str()),
+        (is_early, told)
+    );
+}
+
+#[rstest]
 #[case("ConfigMap", "configmaps")]
 #[case("Ingress", "ingresses")]
 #[case("NetworkPolicy", "networkpolicies")]
