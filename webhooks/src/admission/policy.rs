@@ -113,7 +113,7 @@ impl Policy {
         }
     }
 
-    /// The same policy, which warns by what is known of queues here.
+    /// The same policy, which goes by what is known of queues here.
     #[must_use]
     pub fn with_queue_states(self, queue_states: Arc<ArcSwap<QueueStates>>) -> Self {
         Self {
@@ -122,7 +122,7 @@ impl Policy {
         }
     }
 
-    /// What is known of queues. No verdict depends on it.
+    /// What is known of queues: for warnings, and for the priority that Gates may ask for. No other verdict depends on it.
     pub(crate) fn queue_states(&self) -> &ArcSwap<QueueStates> {
         &self.queue_states
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use sluice_crds::QueuePriorityClasses;
 
-/// Most LocalQueues that are kept. Of those beyond nothing is said.
+/// Most LocalQueues that are kept. Of those beyond nothing is known.
 const LOCAL_QUEUES_MAX: usize = 20_000;
 
 /// The queues that are known.
@@ -14,6 +14,8 @@ const LOCAL_QUEUES_MAX: usize = 20_000;
 pub struct QueueStates {
     local_queues: BTreeMap<(String, String), LocalQueueState>,
     cluster_queues: BTreeMap<String, ClusterQueueState>,
+    /// Whether there were more LocalQueues than are kept, since the last list began.
+    leaves_some_out: bool,
     /// Whether all queues are listed.
     is_complete: bool,
 }
@@ -106,10 +108,13 @@ impl QueueStates {
         let key = (namespace.to_owned(), name.to_owned());
         match state {
             None => self.local_queues.remove(&key).is_some(),
-            Some(state) if self.local_queues.len() < LOCAL_QUEUES_MAX => {
+            Some(state)
+                if self.local_queues.len() < LOCAL_QUEUES_MAX
+                    || self.local_queues.contains_key(&key) =>
+            {
                 self.local_queues.insert(key, state.clone()) != Some(state)
             }
-            Some(_) => false,
+            Some(_) => !std::mem::replace(&mut self.leaves_some_out, true),
         }
     }
 
@@ -126,6 +131,7 @@ impl QueueStates {
     /// Forgets the LocalQueues, or the ClusterQueues, as they are listed anew.
     pub fn forget_local_queues(&mut self) {
         self.local_queues.clear();
+        self.leaves_some_out = false;
     }
 
     /// The same of ClusterQueues.
@@ -135,7 +141,7 @@ impl QueueStates {
 
     /// Why nothing is admitted from this LocalQueue, if that is so for certain.
     pub(crate) fn check(&self, namespace: &str, queue: &str) -> Option<Idle> {
-        if !self.is_complete || LOCAL_QUEUES_MAX <= self.local_queues.len() {
+        if self.not_known(namespace, queue).is_some() {
             return None;
         }
         let key = (namespace.to_owned(), queue.to_owned());
@@ -167,8 +173,69 @@ impl QueueStates {
         found.map(|(name, state)| (name.as_str(), state))
     }
 
-    /// Whether the queues are known.
-    pub(crate) fn is_complete(&self) -> bool {
-        self.is_complete
+    /// Why it is not known whether there is this LocalQueue, and what it says, if that is so.
+    pub(crate) fn not_known(&self, namespace: &str, queue: &str) -> Option<&'static str> {
+        let key = (namespace.to_owned(), queue.to_owned());
+        if !self.is_complete {
+            Some("the queues are not known yet")
+        } else if self.leaves_some_out && !self.local_queues.contains_key(&key) {
+            Some("there are too many LocalQueues to know this one")
+        } else {
+            None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn put(states: &mut QueueStates, name: &str, cluster_queue: &str) -> bool {
+        let state = LocalQueueState {
+            cluster_queue: cluster_queue.to_owned(),
+            is_stopped: false,
+        };
+        states.set_local_queue("ns", name, Some(state))
+    }
+
+    /// As many LocalQueues as are kept, `q0` the first one, and all are listed.
+    fn full() -> QueueStates {
+        let mut states = QueueStates::default();
+        for number in 0..LOCAL_QUEUES_MAX {
+            put(&mut states, &format!("q{number}"), "a");
+        }
+        for name in ["a", "b"] {
+            states.set_cluster_queue(name, ClusterQueueState::default());
+        }
+        states.set_complete(true);
+        states
+    }
+
+    #[test]
+    fn what_is_kept_follows_its_queue_also_where_no_more_fit() {
+        let mut states = full();
+        assert!(put(&mut states, "q0", "b"));
+        let found = states.cluster_queue("ns", "q0").map(|(name, _)| name);
+        assert_eq!(found, Some("b"));
+        assert_eq!(states.check("ns", "absent"), Some(Idle::Missing));
+    }
+
+    #[test]
+    fn nothing_is_said_of_queues_while_some_are_left_out() {
+        let mut states = full();
+        assert!(
+            put(&mut states, "more", "a"),
+            "that some are left out is new"
+        );
+        assert!(!put(&mut states, "more", "a"));
+        // Also once another one fits: nobody tells of the one that was left out.
+        states.set_local_queue("ns", "q1", None);
+        let why = Some("there are too many LocalQueues to know this one");
+        assert_eq!(states.not_known("ns", "more"), why);
+        assert_eq!(states.check("ns", "more"), None);
+        assert_eq!(states.not_known("ns", "q0"), None);
+        states.forget_local_queues();
+        put(&mut states, "more", "a");
+        assert_eq!(states.not_known("ns", "more"), None);
     }
 }

@@ -102,8 +102,8 @@ impl<'a> Applicant<'a> {
             return Ok(None);
         };
         let states = self.policy.queue_states().load();
-        if !states.is_complete() {
-            return Err("the queues are not known yet".to_owned());
+        if let Some(why) = states.not_known(&self.request.namespace, queue) {
+            return Err(why.to_owned());
         }
         let found = states.cluster_queue(&self.request.namespace, queue);
         let classes = found.and_then(|(_, state)| state.priority_classes.as_ref());
