@@ -89,13 +89,13 @@ pub async fn follow(
         ),
     ];
     let mut receiver = watch_all(&clients.read, sources, OBSERVATIONS_MAX, &metrics);
-    let mut kinds = Followed::new(|kinds: &mut Kinds, object| {
-        put(kinds, object, &basis.queue_gates);
+    let mut kinds = Followed::new(|kinds: &mut Kinds, before, object| {
+        put(kinds, before, object, &basis.queue_gates);
     });
-    let mut gates = Followed::new(put_gate);
-    let mut namespaces = Followed::new(put_namespace);
-    let mut workload_priorities = Followed::new(put_priority);
-    let mut priority_classes = Followed::new(put_priority_class);
+    let mut gates = Followed::new(|gates, _, object| put_gate(gates, object));
+    let mut namespaces = Followed::new(|namespaces, _, object| put_namespace(namespaces, object));
+    let mut workload_priorities = Followed::new(|values, _, object| put_priority(values, object));
+    let mut priority_classes = Followed::new(|all, _, object| put_priority_class(all, object));
     let mut surroundings = Arc::<Surroundings>::default();
     while let Some(Observation { source, change }) = receiver.recv().await {
         let is_complete = match source {
@@ -185,10 +185,11 @@ struct Followed<T, Put> {
     /// None until the first list is complete.
     known: Option<T>,
     listing: Option<T>,
+    /// Takes in an object; with what was known before the list that it is in, if it is in one.
     put: Put,
 }
 
-impl<T: Default, Put: Fn(&mut T, &DynamicObject)> Followed<T, Put> {
+impl<T: Default, Put: Fn(&mut T, Option<&T>, &DynamicObject)> Followed<T, Put> {
     fn new(put: Put) -> Self {
         Self {
             known: None,
@@ -201,11 +202,14 @@ impl<T: Default, Put: Fn(&mut T, &DynamicObject)> Followed<T, Put> {
     fn take_in(&mut self, change: Change<DynamicObject>, remove: impl Fn(&mut T, &str)) -> bool {
         match change {
             Change::Listing(_) => self.listing = Some(T::default()),
-            Change::InList(object) => (self.put)(self.listing.get_or_insert_default(), &object),
+            Change::InList(object) => {
+                let listing = self.listing.get_or_insert_default();
+                (self.put)(listing, self.known.as_ref(), &object);
+            }
             Change::Listed => self.known = Some(self.listing.take().unwrap_or_default()),
             Change::Applied(object) => {
                 if let Some(known) = &mut self.known {
-                    (self.put)(known, &object);
+                    (self.put)(known, None, &object);
                 }
             }
             Change::Deleted(object) => {
@@ -271,7 +275,13 @@ fn remove_priority(priorities: &mut Priorities, name: &str) {
     priorities.remove(name);
 }
 
-fn put(kinds: &mut Kinds, object: &DynamicObject, queue_gates: &QueueGates) {
+/// `before`: what was known before the list that `object` is in.
+fn put(
+    kinds: &mut Kinds,
+    before: Option<&Kinds>,
+    object: &DynamicObject,
+    queue_gates: &QueueGates,
+) {
     let name = object.metadata.name.clone().unwrap_or_default();
     let parsed = serde_json::to_value(object).and_then(serde_json::from_value::<JobKind>);
     let compiled = match parsed
@@ -287,7 +297,11 @@ fn put(kinds: &mut Kinds, object: &DynamicObject, queue_gates: &QueueGates) {
             None
         }
         Err(error) => {
-            // What it said before stays in force. Of one that was not known, objects wait until it can be read.
+            // What it said before stays in force, as for the controller. Of one that was not known, objects wait until it
+            // can be read.
+            if let Some(known) = before.and_then(|before| before.get(&name)) {
+                kinds.insert(name.clone(), known.clone());
+            }
             return warn!(jobkind = %name, %error, "JobKind can't be read");
         }
     };
@@ -320,10 +334,44 @@ mod tests {
             object["spec"]["suspend"] = json!(format!(".spec.{suspend}"));
             object["status"] = json!({"conditions": conditions.unwrap_or(json!([]))});
             let object = serde_json::from_value(object).unwrap();
-            put(&mut kinds, &object, &QueueGates::default());
+            put(&mut kinds, None, &object, &QueueGates::default());
         }
         let last = last_counts(&kinds).last().unwrap();
         last.suspend_path().unwrap().field()
+    }
+
+    #[test]
+    fn a_jobkind_that_can_not_be_read_says_what_it_said_before_also_in_a_list() {
+        let readable: Value =
+            serde_saphyr::from_str(include_str!("../../config/jobkinds/job.yaml")).unwrap();
+        let mut unreadable = readable.clone();
+        unreadable["spec"]["podSets"] = json!(1);
+        let mut never_read = unreadable.clone();
+        never_read["metadata"]["name"] = json!("never-read");
+        let object =
+            |value: &Value| serde_json::from_value::<DynamicObject>(value.clone()).unwrap();
+        let mut kinds = Followed::new(|kinds: &mut Kinds, before, object: &DynamicObject| {
+            put(kinds, before, object, &QueueGates::default());
+        });
+        let mut take_in = |change| {
+            kinds.take_in(change, |kinds, name| {
+                kinds.remove(name);
+            });
+            let known = kinds.known.iter().flat_map(BTreeMap::keys);
+            known.cloned().collect::<Vec<_>>()
+        };
+        let name = readable["metadata"]["name"].as_str().unwrap().to_owned();
+        take_in(Change::Listing(tokio::sync::oneshot::channel().0));
+        take_in(Change::InList(object(&readable)));
+        assert_eq!(take_in(Change::Listed), std::slice::from_ref(&name));
+        let applied = take_in(Change::Applied(object(&unreadable)));
+        assert_eq!(applied, std::slice::from_ref(&name));
+        take_in(Change::Listing(tokio::sync::oneshot::channel().0));
+        take_in(Change::InList(object(&unreadable)));
+        take_in(Change::InList(object(&never_read)));
+        assert_eq!(take_in(Change::Listed), [name]);
+        take_in(Change::Listing(tokio::sync::oneshot::channel().0));
+        assert_eq!(take_in(Change::Listed), Vec::<String>::new());
     }
 
     #[test]
