@@ -23,6 +23,8 @@ use crate::server::tls_options::TlsOptions;
 const CONNECTIONS_MAX: usize = 256;
 /// Pause after a failed accept: it fails for want of file descriptors, which come back.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// How often an idle connection is looked for while there is no slot: one that is busy now may be idle in a moment.
+const EVICTION_PAUSE: Duration = Duration::from_millis(50);
 /// Longest time that all connections get to end: their own limit and a little.
 const STOPPING_TIME_MAX: Duration = CLOSING_TIME_MAX.saturating_add(Duration::from_millis(500));
 
@@ -154,11 +156,41 @@ impl Guests {
         if let Ok(permit) = self.slots.clone().try_acquire_owned() {
             return Some(permit);
         }
-        self.idle.evict();
-        self.slots.clone().acquire_owned().await.ok()
+        loop {
+            self.idle.evict();
+            let slot = self.slots.clone().acquire_owned();
+            if let Ok(permit) = timeout(EVICTION_PAUSE, slot).await {
+                return permit.ok();
+            }
+        }
     }
 
     async fn leave(mut self) {
         while self.tasks.join_next().await.is_some() {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_becomes_idle_later_gives_its_slot_to_who_waits() {
+        let (_stop, stopped) = watch::channel(false);
+        let guests = Guests::new(Transport::Plain, Router::new(), stopped);
+        let all = u32::try_from(CONNECTIONS_MAX).unwrap();
+        let slots = guests.slots.clone().acquire_many_owned(all).await.unwrap();
+        let busy = guests.idle.enter();
+        busy.begin();
+        let ends = async {
+            // Whoever waits has looked for an idle connection by then, and found none.
+            tokio::task::yield_now().await;
+            busy.end();
+            busy.evicted().await;
+            drop(slots);
+        };
+        let both = async { tokio::join!(guests.free_slot(), ends).0 };
+        let slot = timeout(Duration::from_secs(30), both).await;
+        assert!(slot.is_ok_and(|slot| slot.is_some()));
     }
 }
