@@ -2,7 +2,8 @@
 //! that is in no queue itself and whose template carries the label. Each gets Sluice's label, so that the
 //! controller sees it.
 //!
-//! They are found by watches of their own, by metadata alone, and nothing of them is kept. Whose quota such a pod
+//! They are found by watches of their own, by metadata alone, and nothing of them is kept: where one could not be
+//! labelled, all are listed again, as the list has only pods that lack the label. Whose quota such a pod
 //! uses is decided in `controller/decisions/pod_usage.rs`; how pods are held before they run, in the webhooks.
 
 use std::pin::pin;
@@ -10,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
+use futures::future::pending;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, ObjectMeta, Patch, PatchParams};
 use kube::core::PartialObjectMeta;
@@ -18,7 +20,7 @@ use kube::{Client, Error};
 use serde_json::json;
 use sluice_crds::{ADMITTED_ANNOTATION, MANAGED_LABEL};
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
@@ -35,6 +37,8 @@ const DEADLINE: Duration = Duration::from_secs(5);
 /// How often a request is tried that was not answered, and how long after each.
 const TRIES: usize = 3;
 const RETRY: Duration = Duration::from_secs(2);
+/// How long after a pod could not be labelled all that lack the label are listed again.
+const LIST_AGAIN: Duration = Duration::from_secs(30);
 /// Pods that are looked at together, so that one that can't be marked does not hold up the others.
 const CONCURRENCY: usize = 16;
 
@@ -70,6 +74,14 @@ pub fn keep(clients: &Clients, basis: &Basis, metrics: &Arc<Metrics>, stop: &Can
     }
 }
 
+/// Waits until that time; without one for ever.
+async fn until(time: Option<Instant>) {
+    match time {
+        Some(time) => sleep_until(time).await,
+        None => pending().await,
+    }
+}
+
 /// The pods with one label.
 struct Search {
     basis: Basis,
@@ -89,52 +101,67 @@ impl Search {
             .labels(&format!("{},{MANAGED_LABEL} notin (true)", self.label))
             .fields(&format!("{running},{}", outside_of_the_system()));
         let api: Api<PartialObjectMeta<Pod>> = Api::all(self.read.clone());
-        let mut stream = pin!(watcher::watcher(api, config));
+        let mut stream = pin!(watcher::watcher(api.clone(), config.clone()));
         let search = Arc::new(self);
         let mut looks = JoinSet::new();
         let mut backoff = BACKOFF_MIN;
-        while let Some(event) = stream.next().await {
+        let mut list_again: Option<Instant> = None;
+        loop {
+            let event = tokio::select! {
+                Some(look) = looks.join_next() => {
+                    // One that panicked has not labelled its pod either.
+                    if !look.unwrap_or(false) {
+                        list_again.get_or_insert_with(|| Instant::now() + LIST_AGAIN);
+                    }
+                    continue;
+                }
+                () = until(list_again) => {
+                    list_again = None;
+                    stream.set(watcher::watcher(api.clone(), config.clone()));
+                    continue;
+                }
+                event = stream.next(), if looks.len() < CONCURRENCY => event,
+            };
             // Of a list that fails again and again the first page may come each time.
-            if let Ok(Event::Apply(_) | Event::InitDone) = event {
+            if let Some(Ok(Event::Apply(_) | Event::InitDone)) = event {
                 backoff = BACKOFF_MIN;
             }
             match event {
-                Ok(Event::InitApply(pod) | Event::Apply(pod)) => {
-                    while looks.try_join_next().is_some() {}
-                    if CONCURRENCY <= looks.len() {
-                        looks.join_next().await;
-                    }
+                Some(Ok(Event::InitApply(pod) | Event::Apply(pod))) => {
                     let search = search.clone();
                     looks.spawn(async move { search.look(&pod.metadata).await });
                 }
-                Ok(Event::Init | Event::InitDone | Event::Delete(_)) => {}
-                Err(error) => {
+                Some(Ok(Event::Init | Event::InitDone | Event::Delete(_))) => {}
+                Some(Err(error)) => {
                     search.metrics.traffic.watch_error("pods");
                     warn!(%error, "the watch of labelled pods failed; trying again");
                     sleep(backoff).await;
                     backoff = (backoff * 2).min(BACKOFF_MAX);
                 }
+                None => return,
             }
         }
     }
 
-    /// Labels the pod.
-    async fn look(&self, pod: &ObjectMeta) {
+    /// Labels the pod. Returns whether there is nothing more to do.
+    async fn look(&self, pod: &ObjectMeta) -> bool {
         let namespace = pod.namespace.as_deref().unwrap_or_default();
         if namespace == self.basis.namespace || pod.deletion_timestamp.is_some() {
-            return;
+            return true;
         }
         for _ in 0..TRIES {
             if self.mark(namespace, pod).await {
-                return;
+                return true;
             }
             sleep(RETRY).await;
         }
+        self.metrics.traffic.pod_not_labelled();
         warn!(
             namespace,
             name = pod.name,
-            "a running pod with a queue label could not be labelled: its usage does not count"
+            "a running pod with a queue label could not be labelled: its usage does not count; trying again"
         );
+        false
     }
 
     /// Gives the pod Sluice's label. Returns whether there is nothing more to do.
@@ -165,5 +192,83 @@ impl Search {
             }
             Err(_) => false,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use http::{Method, Request, Response};
+    use kube::client::Body;
+    use tower::service_fn;
+
+    use super::*;
+    use crate::process::clock::Moment;
+    use crate::process::metrics::Exposition;
+
+    /// An API server with one pod, which it does not label at the first `failures` requests. Its watches say nothing.
+    fn server(failures: usize, patches: &Arc<AtomicUsize>) -> Client {
+        let patches = patches.clone();
+        let service = service_fn(move |request: Request<Body>| {
+            let patches = patches.clone();
+            async move {
+                let metadata = json!({"name": "a", "namespace": "ns", "uid": "1"});
+                let (code, object) = if request.method() == Method::PATCH {
+                    let before = patches.fetch_add(1, Ordering::Relaxed);
+                    let pod = json!({
+                        "apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata",
+                        "metadata": metadata,
+                    });
+                    (if before < failures { 500 } else { 200 }, pod)
+                } else if request
+                    .uri()
+                    .query()
+                    .is_some_and(|query| query.contains("watch="))
+                {
+                    pending().await
+                } else {
+                    let items = json!([{ "metadata": metadata }]);
+                    let list = json!({
+                        "apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadataList",
+                        "metadata": {"resourceVersion": "1"}, "items": items,
+                    });
+                    (200, list)
+                };
+                let body = Body::from(serde_json::to_vec(&object).unwrap());
+                Ok::<_, Infallible>(Response::builder().status(code).body(body).unwrap())
+            }
+        });
+        Client::new(service, "default")
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_pod_that_could_not_be_labelled_is_looked_for_again() {
+        let patches = Arc::new(AtomicUsize::new(0));
+        let client = server(2 * TRIES, &patches);
+        let term = Arc::new(Term::new());
+        term.extend(Moment::from_millis(u64::MAX));
+        let metrics = Arc::new(Metrics::new());
+        let search = Search {
+            basis: Basis {
+                queue_labels: Vec::new(),
+                namespace: "sluice-system".to_owned(),
+                term,
+            },
+            read: client.clone(),
+            write: client,
+            metrics: metrics.clone(),
+            label: "queue".to_owned(),
+        };
+        // Two rounds fail; the third one labels the pod, and no other follows.
+        let rounds = 10 * LIST_AGAIN;
+        assert!(
+            timeout(rounds, search.run()).await.is_err(),
+            "it searches on"
+        );
+        assert_eq!(patches.load(Ordering::Relaxed), 2 * TRIES + 1);
+        let told = metrics.text(Exposition::Text);
+        assert!(told.contains("sluice_pods_not_labelled_total 2"), "{told}");
     }
 }

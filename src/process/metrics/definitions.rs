@@ -199,6 +199,7 @@ table! {
     DECISION_SECONDS = histogram("sluice_decision_seconds", DECISIONS, &[], "The time of one decision: all cycles after a change");
     INVARIANT_VIOLATIONS = counter("sluice_invariant_violations_total", &[], "The number of states of usage that must not occur; each is a bug");
     UNREADABLE_OBJECTS = gauge("sluice_unreadable_objects", &["kind"], "The number of objects that can't be read, by kind: what they said before stays in force, or what depends on them waits. An event of each says what is wrong");
+    PODS_NOT_LABELLED = counter("sluice_pods_not_labelled_total", &[], "The number of times that a pod which runs with a queue label and without sluice.dev/managed could not be given that in three tries. Its usage does not count meanwhile; it is tried again after 30 s");
     API_WRITES = counter("sluice_api_writes_total", &["operation", "outcome"], "The number of writes to the API server by how they ended: done, conflict, refused, unknown").of_every_replica();
     API_WRITE_SECONDS = histogram("sluice_api_write_seconds", ANSWERS, &["operation"], "The time of a write to the API server, with reading the object again after a conflict");
     WATCH_ERRORS = counter("sluice_watch_errors_total", &["resource"], "The number of watches that failed and were restarted").of_every_replica();

@@ -21,6 +21,7 @@ pub struct TrafficSeries {
     watch_errors: Series<Counter>,
     watch_silence: Series<Level>,
     events_dropped: Series<Counter>,
+    pods_not_labelled: Series<Counter>,
     webhook_requests: Series<Counter>,
     webhook_seconds: Series<Histogram>,
     unlabelled: Series<Counter>,
@@ -34,6 +35,7 @@ impl TrafficSeries {
             watch_errors: registrar.add(&definitions::WATCH_ERRORS),
             watch_silence: registrar.add(&definitions::WATCH_SILENCE),
             events_dropped: registrar.add(&definitions::EVENTS_DROPPED),
+            pods_not_labelled: registrar.add(&definitions::PODS_NOT_LABELLED),
             webhook_requests: registrar.add(&definitions::WEBHOOK_REQUESTS),
             webhook_seconds: registrar.add(&definitions::WEBHOOK_SECONDS),
             unlabelled: registrar.add(&definitions::UNLABELLED_OBJECTS),
@@ -76,6 +78,13 @@ impl TrafficSeries {
     /// An event was dropped.
     pub fn event_dropped(&self) {
         self.events_dropped.at(&[], |count| {
+            count.inc();
+        });
+    }
+
+    /// A pod that runs in a queue could not be given Sluice's label.
+    pub fn pod_not_labelled(&self) {
+        self.pods_not_labelled.at(&[], |count| {
             count.inc();
         });
     }
