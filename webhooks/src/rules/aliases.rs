@@ -1,9 +1,8 @@
 //! Keys of others: an object that carries one gets Sluice's own key with the same value, so that all other rules, and
 //! everybody who reads the object later, need to know Sluice's own keys only.
 
-use std::borrow::Cow;
-
-use json_patch::PatchOperation;
+use json_patch::jsonptr::PointerBuf;
+use json_patch::{AddOperation, PatchOperation, RemoveOperation};
 use serde_json::{Value, json};
 use sluice_kinds::aliases::OwnKey;
 
@@ -38,34 +37,28 @@ pub(crate) fn with_own_keys(
     let mut object = new.clone();
     let mut all = Vec::new();
     for own_key in own_keys {
-        let operations = operations(&object, own_key);
-        object = patched(&object, &operations);
-        all.extend(operations);
+        let operation = operation(&object, own_key);
+        object = patched(&object, std::slice::from_ref(&operation));
+        all.push(operation);
     }
     (Some(object), all)
 }
 
-fn operations(object: &Value, own_key: OwnKey<'_>) -> Vec<PatchOperation> {
+fn operation(object: &Value, own_key: OwnKey<'_>) -> PatchOperation {
     let (map, key) = own_key.key.parts();
-    let at = format!("/metadata/{map}");
-    let below = format!("{at}/{}", escape(key));
-    let has_map = object.pointer(&at).is_some_and(Value::is_object);
-    let operations = match own_key.value {
-        Some(value) if has_map => json!([{"op": "add", "path": below, "value": value}]),
-        Some(value) => {
-            json!([{"op": "add", "path": at, "value": {key: value}}])
-        }
-        None => json!([{"op": "remove", "path": below}]),
-    };
-    // It has the shape of a patch.
-    serde_json::from_value(operations).unwrap_or_default()
-}
-
-/// A key as a JSON pointer names it.
-fn escape(key: &str) -> Cow<'_, str> {
-    if key.contains(['~', '/']) {
-        key.replace('~', "~0").replace('/', "~1").into()
-    } else {
-        key.into()
+    let has_map = object
+        .pointer(&format!("/metadata/{map}"))
+        .is_some_and(Value::is_object);
+    let below = PointerBuf::from_tokens(["metadata", map, key]);
+    match own_key.value {
+        Some(value) if has_map => PatchOperation::Add(AddOperation {
+            path: below,
+            value: json!(value),
+        }),
+        Some(value) => PatchOperation::Add(AddOperation {
+            path: PointerBuf::from_tokens(["metadata", map]),
+            value: json!({key: value}),
+        }),
+        None => PatchOperation::Remove(RemoveOperation { path: below }),
     }
 }

@@ -218,7 +218,8 @@ fn marks(request: &Request, edit: &Edit<'_>, patch: &[PatchOperation]) -> Vec<Pa
     let mut new = edit.new.clone();
     match json_patch::patch(&mut new, patch) {
         Ok(()) => gates::marks::patch(request, &Edit { new: &new, ..*edit }),
-        // The API server refuses it as well.
+        // The object has a shape that no schema allows, as a list for its spec: no state that must not occur, as anybody
+        // can send that. The API server refuses it as well.
         Err(_) => Vec::new(),
     }
 }
