@@ -179,11 +179,6 @@ impl Policy {
             .map(AsRef::as_ref)
     }
 
-    /// Whether some managed kind's controller makes objects of this kind.
-    pub(crate) fn is_made(&self, group: &str, kind: &str) -> bool {
-        self.kinds.values().any(|owner| owner.makes(group, kind))
-    }
-
     /// The accounts that JobKinds name as makers of objects of this kind.
     pub(crate) fn makers<'a>(
         &'a self,

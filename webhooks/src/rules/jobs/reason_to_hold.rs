@@ -64,7 +64,7 @@ pub(crate) fn is_made_for_pod(object: &Value, policy: &Policy) -> bool {
         return false;
     };
     let is_queued = queue_of(object, policy.queue_labels()).is_some();
-    policy.is_made(group, name) && is_born_held(object, policy, is_queued)
+    policy.is_child(group, name) && is_born_held(object, policy, is_queued)
 }
 
 /// Whether the pods of `object` are born behind its gates, and behind the queue gate if it `is_queued`.
