@@ -81,7 +81,7 @@ impl Place {
     }
 
     /// The spec as problems name it.
-    pub(crate) fn spec_field(&self) -> String {
+    pub fn spec_field(&self) -> String {
         match self {
             Self::Metadata(metadata) => metadata.to_string(),
             Self::Template(template) | Self::Info { template, .. } => {

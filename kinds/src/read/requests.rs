@@ -54,6 +54,19 @@ pub fn pod_requests(
     }
 }
 
+/// What `asked` asks for beyond what is given: each resource, with the amount that is given, if any, and the one that is
+/// asked for. What is admitted may ask for less, and not for more.
+pub fn beyond(
+    asked: &Amounts,
+    given: impl Fn(&str) -> Option<i128>,
+) -> impl Iterator<Item = (&str, Option<i128>, i128)> {
+    let asked = asked.iter();
+    asked.filter_map(move |(name, asked)| {
+        let given = given(name);
+        (given.unwrap_or_default() < *asked).then_some((name.as_str(), given, *asked))
+    })
+}
+
 /// The requests that a LimitRange gives to containers which have none.
 pub fn container_requests(range: &LimitRange) -> Amounts {
     let items = range.spec.iter().flat_map(|spec| &spec.limits);

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use sluice_crds::{PodSet, Quantity};
-use sluice_kinds::requests::Amounts;
+use sluice_kinds::requests::{Amounts, beyond};
 use sluice_kinds::view::PodSetView;
 
 use crate::cache::WorkloadRecord;
@@ -12,10 +12,8 @@ use crate::cache::WorkloadRecord;
 /// Whether `requests` of pods like `asks` are no more than the recorded usage, beside the devices that they
 /// claim, and they claim these by the same templates.
 pub fn asks_no_more(known: &PodSet, asks: &PodSetView, requests: &Amounts) -> bool {
-    let mut requests = requests.iter();
-    let are_given =
-        requests.all(|(name, asked)| given(known, name).is_some_and(|given| *asked <= given));
-    are_given && claims_as(known, asks)
+    let mut more = beyond(requests, |name| given(known, name));
+    more.next().is_none() && claims_as(known, asks)
 }
 
 /// The same pod sets, with their devices as they were counted where the Workload is admitted and they are

@@ -1,9 +1,10 @@
 //! What an admitted job may not do: ask for more than it was admitted with. It may shrink.
 
 use serde_json::Value;
+use sluice_crds::Quantity;
 use sluice_kinds::CompiledKind;
 use sluice_kinds::problem::{Problem, fill};
-use sluice_kinds::requests::PodDefaults;
+use sluice_kinds::requests::{PodDefaults, beyond};
 use sluice_kinds::view::PodSetView;
 
 /// What every refusal ends with.
@@ -12,6 +13,10 @@ pub(crate) const ADVICE: &str = "while the job is admitted; suspend the job in t
 /// The rules for the number of pods, and for their claims for devices.
 pub(crate) const GROWN: &str = "may not grow from {} to {} pods";
 pub(crate) const CLAIMS_CHANGED: &str = "the resourceClaims of its pods may not change";
+
+/// The rule for what each pod requests: the resource, and the amount before and after. Requests that shrink are fine, as
+/// for the controller, which compares them with what was admitted.
+const REQUESTS_GROWN: &str = "the {} that each pod requests may not grow from {} to {}";
 
 /// What is wrong with editing the pod sets of an admitted job.
 ///
@@ -26,31 +31,32 @@ pub(crate) fn check(old: &Value, new: &Value, kind: &CompiledKind) -> Vec<Proble
         Err(problems) => problems,
         Ok(after) => after
             .iter()
-            .filter_map(|set| check_set(&before, set))
+            .flat_map(|set| check_set(&before, set))
             .collect(),
     }
 }
 
-fn check_set(before: &[PodSetView], set: &PodSetView) -> Option<Problem> {
+fn check_set(before: &[PodSetView], set: &PodSetView) -> Vec<Problem> {
     let field = format!("pod set {:?}", set.name);
     let Some(was) = before.iter().find(|other| other.name == set.name) else {
-        return Some(Problem::forbidden(
-            field,
-            format!("may not be added {ADVICE}"),
-        ));
+        let detail = format!("may not be added {ADVICE}");
+        return vec![Problem::forbidden(field, detail)];
     };
     if was.count < set.count {
         let grown = fill(GROWN, &[&was.count.to_string(), &set.count.to_string()]);
         let detail = format!("{grown} {ADVICE}");
-        return Some(Problem::forbidden(field, detail));
+        return vec![Problem::forbidden(field, detail)];
     }
-    if was.requests != set.requests {
-        let detail = format!("the requests of its pods may not change {ADVICE}");
-        return Some(Problem::forbidden(field, detail));
-    }
+    let more = beyond(&set.requests, |name| was.requests.get(name).copied());
+    let more = more.map(|(name, was, is)| {
+        let [was, is] = [was.unwrap_or_default(), is].map(|nanos| Quantity::of(name, nanos).0);
+        let grown = fill(REQUESTS_GROWN, &[name, &was, &is]);
+        Problem::forbidden(set.place.spec_field(), format!("{grown} {ADVICE}"))
+    });
+    let mut problems: Vec<_> = more.collect();
     if was.claims != set.claims {
         let detail = format!("{CLAIMS_CHANGED} {ADVICE}");
-        return Some(Problem::forbidden(field, detail));
+        problems.push(Problem::forbidden(field, detail));
     }
-    None
+    problems
 }

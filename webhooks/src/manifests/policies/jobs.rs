@@ -1,7 +1,7 @@
 //! The rules for objects of a managed kind, in the order in which the webhook tells of them: gates,
 //! queue label, how the object is admitted, who releases it, how it may change once it runs.
 //!
-//! What CEL can't do is read requests. That those of an admitted job don't change is seen to by the
+//! What CEL can't do is read requests. That those of an admitted job don't grow is seen to by the
 //! API server for batch Job, whose template is immutable while it runs; for other kinds that can be
 //! suspended it is left to the controller. Claims for devices can be compared. Nor are pods counted at
 //! creation: a job whose pods can't be counted is held, and an event says why.

@@ -155,17 +155,20 @@ fn a_child_is_started_by_its_controller() {
 const ADVICE: &str = "while the job is admitted; suspend the job in the same update, and it is queued with the new value";
 
 #[rstest]
-#[case::grow("/spec/parallelism", json!(3), "may not grow from 2 to 3 pods")]
+#[case::grow("/spec/parallelism", json!(3), "pod set \"main\": Forbidden: may not grow from 2 to 3 pods")]
 #[case::request("/spec/template/spec/containers",
     json!([{"name": "c", "resources": {"requests": {"cpu": "2"}}}]),
-    "the requests of its pods may not change")]
+    "spec.template.spec: Forbidden: the cpu that each pod requests may not grow from 1 to 2")]
+#[case::other_request("/spec/template/spec/containers",
+    json!([{"name": "c", "resources": {"requests": {"memory": "1Gi"}}}]),
+    "spec.template.spec: Forbidden: the memory that each pod requests may not grow from 0 to 1Gi")]
 #[case::claims("/spec/template/spec/resourceClaims",
     json!([{"name": "gpu", "resourceClaimTemplateName": "eight"}]),
-    "the resourceClaims of its pods may not change")]
+    "pod set \"main\": Forbidden: the resourceClaims of its pods may not change")]
 fn grow_while_admitted(#[case] pointer: &str, #[case] value: Value, #[case] what: &str) {
     let old = with(mk_job(Q, &[], false), "/spec/completions", json!(9));
     let new = with(old.clone(), pointer, value);
-    let expected = format!("pod set \"main\": Forbidden: {what} {ADVICE}");
+    let expected = format!("{what} {ADVICE}");
     assert_eq!(validate(USER, Some(&old), &new).message(), expected);
     assert_eq!(validate(SLUICE, Some(&old), &new).message(), "");
     // The same update suspends it.
@@ -188,10 +191,16 @@ fn claims_for_devices_are_passed_over() {
     assert_eq!(validate(USER, None, &job).message(), "");
 }
 
-#[test]
-fn shrink_while_admitted() {
+#[rstest]
+#[case::pods("/spec/parallelism", json!(1))]
+#[case::request("/spec/template/spec/containers",
+    json!([{"name": "c", "resources": {"requests": {"cpu": "500m"}}}]))]
+#[case::no_request("/spec/template/spec/containers", json!([{"name": "c"}]))]
+#[case::nothing_of_another("/spec/template/spec/containers",
+    json!([{"name": "c", "resources": {"requests": {"cpu": "1", "memory": "0"}}}]))]
+fn shrink_while_admitted(#[case] pointer: &str, #[case] value: Value) {
     let old = mk_job(Q, &[], false);
-    let new = with(old.clone(), "/spec/parallelism", json!(1));
+    let new = with(old.clone(), pointer, value);
     assert_eq!(validate(USER, Some(&old), &new).message(), "");
 }
 
