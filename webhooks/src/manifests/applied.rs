@@ -9,7 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelecto
 use crate::manifests::conditions;
 use crate::manifests::options::{AppliedGate, ManagedResource, Options, namespace_selector};
 use crate::manifests::webhook_rules::{job_rule, pod_rule, rule};
-use crate::rules::applies::pod_controllers::{POD_MAKERS, PodMaker};
+use crate::rules::applies::makers::{self, Maker};
 
 /// What the names of these webhooks end with. They begin with the name of the Gate.
 pub(super) const SUFFIX: &str = ".gates.sluice.dev";
@@ -117,9 +117,7 @@ pub(super) fn selector(namespaces: &LabelSelector, options: &Options) -> LabelSe
 fn validating_templates(options: &Options) -> Option<AppliedWebhook> {
     let kinds = with_templates(options);
     let kinds = kinds.map(|r| job_rule(r, &r.subresources, &["CREATE", "UPDATE"]));
-    let makers = POD_MAKERS
-        .iter()
-        .filter(|maker| !is_managed(maker, options));
+    let makers = makers::of_pods().filter(|maker| !is_managed(maker, options));
     let rules = kinds.chain(makers.map(requests_for)).collect();
     of_templates(options, rules, conditions::templates::validate(options))
 }
@@ -137,14 +135,14 @@ fn with_templates(options: &Options) -> impl Iterator<Item = &ManagedResource> {
 }
 
 /// Whether a JobKind declares its kind: then it is judged as an object that is queued.
-fn is_managed(maker: &PodMaker, options: &Options) -> bool {
+pub(super) fn is_managed(maker: &Maker, options: &Options) -> bool {
     options
         .managed()
         .any(|known| known.group == maker.group && known.resource == maker.resource)
 }
 
-/// Requests for objects that make pods.
-pub(super) fn requests_for(maker: &PodMaker) -> RuleWithOperations {
+/// Requests for objects that make others.
+pub(super) fn requests_for(maker: &Maker) -> RuleWithOperations {
     let resources = vec![maker.resource.to_owned()];
     let operations = ["CREATE", "UPDATE"];
     rule(maker.group, "v1", &operations, resources, "Namespaced")

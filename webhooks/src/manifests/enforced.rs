@@ -4,28 +4,18 @@
 
 use k8s_openapi::api::admissionregistration::v1::{MatchCondition, RuleWithOperations};
 
-use crate::manifests::applied::{AppliedWebhook, SUFFIX, selector};
+use crate::manifests::applied::{AppliedWebhook, SUFFIX, is_managed, requests_for, selector};
 use crate::manifests::conditions;
 use crate::manifests::options::{EnforcedNamespaces, Options};
-use crate::manifests::webhook_rules::{job_rule, pod_rule, rule};
-use crate::rules::enforcement::owners_without_jobkind::{MAKERS, Maker};
+use crate::manifests::webhook_rules::{job_rule, pod_rule};
+use crate::rules::applies::makers;
 
 /// What judges objects without a queue, and what makes such objects.
 pub(super) fn validating(options: &Options) -> impl Iterator<Item = AppliedWebhook> {
     options.enforced.iter().map(|enforced| {
-        let makers = MAKERS.iter().filter(|maker| !is_managed(maker, options));
-        let makers = makers.map(|maker| {
-            let resources = vec![maker.resource.to_owned()];
-            rule(
-                maker.group,
-                "v1",
-                &["CREATE", "UPDATE"],
-                resources,
-                "Namespaced",
-            )
-        });
+        let makers = makers::that_need_queues().filter(|maker| !is_managed(maker, options));
         let rules = objects(options, &["CREATE", "UPDATE"])
-            .chain(makers)
+            .chain(makers.map(requests_for))
             .collect();
         webhook(
             enforced,
@@ -54,13 +44,6 @@ fn objects(options: &Options, operations: &[&str]) -> impl Iterator<Item = RuleW
     let jobs = options.managed();
     let jobs = jobs.map(|resource| job_rule(resource, &[], operations));
     jobs.chain([pod_rule("pods", &["CREATE"])])
-}
-
-/// Whether a JobKind declares its kind: then it is judged as an object that is queued.
-fn is_managed(maker: &Maker, options: &Options) -> bool {
-    options
-        .managed()
-        .any(|known| known.group == maker.group && known.resource == maker.resource)
 }
 
 fn webhook(

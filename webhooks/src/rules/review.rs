@@ -11,7 +11,7 @@ use crate::admission::request::Request;
 use crate::admission::schemas::Schemas;
 use crate::admission::verdict::Verdict;
 use crate::rules::advice::{templates, warnings};
-use crate::rules::enforcement::owners_without_jobkind::Maker;
+use crate::rules::applies::makers::{self, Maker};
 use crate::rules::gates::lift::NeededRight;
 use crate::rules::{aliases, applies, enforcement, gates, jobs, own, pods};
 
@@ -27,14 +27,14 @@ pub fn validate(request: &Request, policy: &Policy) -> Verdict {
     match request.kind.group.as_str() {
         sluice_crds::GROUP => own::validate::validate(request, &edit, policy),
         _ if !policy.knows_kinds() => early(&request.kind.kind),
-        _ => match enforcement::owners_without_jobkind::of(request, policy) {
-            Some(maker) => {
+        _ => match makers::of(request, policy) {
+            Some(maker) if maker.needs_queue => {
                 let verdict =
                     enforcement::owners_without_jobkind::validate(maker, request, &edit, policy);
                 with_advice_of_template(maker, verdict, request, &edit, policy)
             }
             // Nothing holds it: all that counts is who writes it, which is asked in `has_rights`.
-            None if applies::pod_controllers::of(request, policy).is_some() => Verdict::allowed(),
+            Some(_) => Verdict::allowed(),
             None => validate_object(request, &edit, policy),
         },
     }
@@ -133,9 +133,7 @@ pub fn mutate(request: &Request, policy: &Policy) -> Verdict {
     if !policy.knows_kinds() {
         return early(&request.kind.kind);
     }
-    let is_maker = enforcement::owners_without_jobkind::of(request, policy).is_some()
-        || applies::pod_controllers::of(request, policy).is_some();
-    if is_maker {
+    if makers::of(request, policy).is_some() {
         return Verdict::allowed();
     }
     let (spelt, own_keys) = aliases::spelt_out(request, &edit, policy);
@@ -181,7 +179,7 @@ fn needed(
     edit: &Edit<'_>,
     policy: &Policy,
 ) -> Result<Vec<NeededRight>, Verdict> {
-    if let Some(maker) = applies::pod_controllers::of(request, policy) {
+    if let Some(maker) = makers::of(request, policy).filter(|maker| maker.makes_pods()) {
         return applies::pod_controllers::needed(maker, request, edit, policy);
     }
     let applied = applies::edit::needed(request, edit, policy)?;

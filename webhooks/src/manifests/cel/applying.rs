@@ -14,7 +14,7 @@ use crate::manifests::held::HeldKind;
 use crate::manifests::options::Options;
 use crate::manifests::pod_queues;
 use crate::rules::applies::creation::HAS_CONTROLLER;
-use crate::rules::applies::pod_controllers::{POD_MAKERS, TEMPLATE};
+use crate::rules::applies::makers::POD_TEMPLATE;
 use crate::rules::gates::lift::{ASK, MADE};
 
 /// The rule for an object that does not name the gate: the gate and the Gate.
@@ -67,7 +67,7 @@ pub(crate) fn of_makers(options: &Options, kinds: &[HeldKind]) -> Vec<Variable> 
         })
     };
     let mut variables: Vec<_> = gate().into_iter().chain(rule()).collect();
-    variables.extend(owners::made_by(&POD_MAKERS, kinds));
+    variables.extend(owners::made_by(kinds));
     variables.extend([
         variable(
             "isJudged",
@@ -174,13 +174,13 @@ fn problems_of_makers(options: &Options) -> String {
         ],
     );
     let at = options.queue_labels.iter().map(|key| {
-        let at = format!("{TEMPLATE}.metadata.labels[{key}]");
+        let at = format!("{POD_TEMPLATE}.metadata.labels[{key}]");
         format!(
             "'{key}' in object.spec.template.?metadata.?labels.orValue({{}}) ? {} : ",
             text(&at)
         )
     });
-    let at = at.collect::<String>() + &text(TEMPLATE);
+    let at = at.collect::<String>() + &text(POD_TEMPLATE);
     when(
         &format!(
             "variables.isJudged && variables.applies && !variables.applied && {}",

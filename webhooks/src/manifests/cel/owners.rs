@@ -11,7 +11,7 @@ use crate::manifests::cel::gating::has_queue_gate;
 use crate::manifests::cel::syntax::{filled, forbidden, text, texts, variable, when};
 use crate::manifests::held::HeldKind;
 use crate::manifests::options::Options;
-use crate::rules::applies::pod_controllers::PodMaker;
+use crate::rules::applies::makers;
 use crate::rules::author::{
     ADMINISTRATORS, CONTROLLER_MANAGER, COPIERS, KUBERNETES, SERVICE_ACCOUNT, is_kubernetes_own,
 };
@@ -71,15 +71,15 @@ pub(crate) fn author_of(own: &[&HeldKind], kinds: &[HeldKind]) -> Vec<Variable> 
     variables
 }
 
-/// `variables.isMadeByController` of objects of these kinds, which no JobKind declares: whether the author is the controller
+/// `variables.isMadeByController` of makers of pods, which no JobKind declares: whether the author is the controller
 /// that makes them for the owner that they name. With the variables of the author and `owners`.
-pub(crate) fn made_by(makers: &[PodMaker], kinds: &[HeldKind]) -> Vec<Variable> {
+pub(crate) fn made_by(kinds: &[HeldKind]) -> Vec<Variable> {
     let mut clauses = Vec::new();
     for (owner, child) in kinds.iter().flat_map(|kind| {
         let children = kind.job_kind.children.iter();
         children.map(|child| (&kind.job_kind, child))
     }) {
-        let mut makers = makers.iter();
+        let mut makers = makers::of_pods();
         if makers.any(|maker| maker.group == child.group && maker.kind == child.kind) {
             clauses.push(format!(
                 "request.kind.kind == {} && {} && {}",

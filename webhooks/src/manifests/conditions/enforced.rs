@@ -10,7 +10,7 @@ use crate::manifests::conditions::entry::{
 };
 use crate::manifests::conditions::pods::{IS_CONTROLLER, IS_KUBERNETES};
 use crate::manifests::options::Options;
-use crate::rules::enforcement::owners_without_jobkind::MAKERS;
+use crate::rules::applies::makers;
 
 /// A new object asks for nothing. What makes others is never changed.
 pub(crate) fn hold(options: &Options) -> MatchCondition {
@@ -58,7 +58,10 @@ pub(crate) fn is_maker() -> MatchCondition {
 
 /// CEL: the request is about an object that makes others.
 fn makes_others() -> String {
-    let kinds = MAKERS.map(|maker| format!("'{}/{}'", maker.group, maker.kind));
+    let kinds = makers::that_need_queues();
+    let kinds: Vec<_> = kinds
+        .map(|maker| format!("'{}/{}'", maker.group, maker.kind))
+        .collect();
     let kinds = kinds.join(", ");
     format!("request.kind.group + '/' + request.kind.kind in [{kinds}]")
 }

@@ -9,7 +9,7 @@ use crate::manifests::conditions::jobs::{self, concerns};
 use crate::manifests::conditions::pods::IS_KUBERNETES;
 use crate::manifests::options::Options;
 use crate::manifests::pod_queues::{RESOURCE, name_gate, names_queue, of_kinds};
-use crate::rules::applies::pod_controllers::POD_MAKERS;
+use crate::rules::applies::makers;
 
 /// An object asks to be held, or did, and the edit touches what there are rules for. Or its template names a gate,
 /// which holds nothing there, or the queue of each pod that is made: its author is to be told what is wrong with that
@@ -74,7 +74,8 @@ fn managed(object: &str, options: &Options) -> String {
 
 /// CEL: the request is about an object that makes pods and that nobody manages.
 fn is_maker() -> String {
-    let kinds = POD_MAKERS.map(|maker| format!("'{}/{}'", maker.group, maker.resource));
+    let kinds = makers::of_pods().map(|maker| format!("'{}/{}'", maker.group, maker.resource));
+    let kinds: Vec<_> = kinds.collect();
     format!("{RESOURCE} in [{}]", kinds.join(", "))
 }
 

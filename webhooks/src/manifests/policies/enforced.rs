@@ -4,13 +4,12 @@
 //! They repeat the others, as a policy that changes nothing at first is not asked again after another one has changed the
 //! object: <https://github.com/kubernetes/kubernetes/blob/v1.36.0/staging/src/k8s.io/apiserver/pkg/admission/plugin/policy/mutating/dispatcher.go>.
 
-use k8s_openapi::api::admissionregistration::v1::{
-    Mutation, RuleWithOperations, Validation, Variable,
-};
+use k8s_openapi::api::admissionregistration::v1::{Mutation, Validation, Variable};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use sluice_crds::{HELD_ANNOTATION, QUEUE_NAME_LABEL};
 use sluice_kinds::gates::{ADMISSION_GATED_BY, Gate, field_of};
 
+use crate::manifests::applied::requests_for;
 use crate::manifests::cel::path::Path;
 use crate::manifests::cel::syntax::{
     self, field, filled, forbidden, required as missing, text, variable, when,
@@ -24,9 +23,9 @@ use crate::manifests::held::{self, HeldKind, Subject};
 use crate::manifests::options::{EnforcedNamespaces, Options};
 use crate::manifests::policies::policy::{Mutating, Rules, Validating, apply};
 use crate::manifests::policies::{gate_pods, hold, marking, suspending};
-use crate::manifests::webhook_rules::{job_rule, pod_rule, rule};
+use crate::manifests::webhook_rules::{job_rule, pod_rule};
+use crate::rules::applies::makers::{self, Maker};
 use crate::rules::enforcement::creation::{NOT_SET, OWNED};
-use crate::rules::enforcement::owners_without_jobkind::{MAKERS, Maker};
 use crate::rules::enforcement::removal::REMOVED;
 use crate::rules::enforcement::required::REQUIRED;
 use crate::rules::enforcement::start::NEW_POD;
@@ -308,10 +307,11 @@ fn lifted() -> String {
 /// What is refused of objects that make jobs or pods and are no jobs.
 fn makers(options: &Options) -> Rules<Validation> {
     let by_kind = |value: &dyn Fn(&Maker) -> String| {
-        let entries = MAKERS.map(|maker| {
+        let entries = makers::that_need_queues().map(|maker| {
             let key = text(&format!("{}/{}", maker.group, maker.kind));
-            format!("{key}: {}", value(&maker))
+            format!("{key}: {}", value(maker))
         });
+        let entries: Vec<_> = entries.collect();
         format!("{{{}}}[variables.maker]", entries.join(",\n"))
     };
     let names_queue = |object: &str, maker: &Maker| {
@@ -320,7 +320,7 @@ fn makers(options: &Options) -> Rules<Validation> {
         queue::is_named(options, |map| format!("{template}.?{map}.orValue({{}})"))
     };
     let at = |maker: &Maker| text(&format!("{}.{}", maker.template, label_field()));
-    let later = MAKERS.iter().filter(|maker| maker.is_judged_later);
+    let later = makers::that_need_queues().filter(|maker| maker.is_judged_later);
     let later: Vec<_> = later
         .map(|maker| text(&format!("{}/{}", maker.group, maker.kind)))
         .collect();
@@ -352,10 +352,10 @@ fn makers(options: &Options) -> Rules<Validation> {
             &rule,
         ),
     ));
-    let requests = MAKERS.map(|maker| requests_for(&maker));
+    let requests = makers::that_need_queues().map(requests_for);
     Rules {
         name: NAME_FOR_MAKERS.to_owned(),
-        requests: requests.to_vec(),
+        requests: requests.collect(),
         condition: conditions::is_maker(),
         judges_deleted: false,
         variables,
@@ -365,15 +365,4 @@ fn makers(options: &Options) -> Rules<Validation> {
 
 fn label_field() -> String {
     format!("metadata.labels[{QUEUE_NAME_LABEL}]")
-}
-
-fn requests_for(maker: &Maker) -> RuleWithOperations {
-    let resources = vec![maker.resource.to_owned()];
-    rule(
-        maker.group,
-        "v1",
-        &["CREATE", "UPDATE"],
-        resources,
-        "Namespaced",
-    )
 }

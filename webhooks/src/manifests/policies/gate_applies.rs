@@ -10,7 +10,7 @@ use crate::manifests::held::HeldKind;
 use crate::manifests::options::Options;
 use crate::manifests::policies::policy::{Rules, Validating};
 use crate::manifests::webhook_rules::{job_rule, pod_rule};
-use crate::rules::applies::pod_controllers::{POD_MAKERS, PodMaker};
+use crate::rules::applies::makers::{self, Maker};
 
 /// The name of the policy.
 const NAME: &str = "sluice-gate-policy";
@@ -25,11 +25,11 @@ pub(super) fn policies(options: &Options, kinds: &[HeldKind]) -> [Validating; 2]
 
 /// Who may lift the gate of a Gate may write a template whose pods the Gate applies to.
 fn makers(options: &Options, kinds: &[HeldKind]) -> Validating {
-    let is_managed = |maker: &&PodMaker| {
+    let is_managed = |maker: &&Maker| {
         let mut kinds = kinds.iter().map(|kind| &kind.job_kind);
         kinds.any(|kind| kind.group == maker.group && kind.kind == maker.kind)
     };
-    let makers = POD_MAKERS.iter().filter(|maker| !is_managed(maker));
+    let makers = makers::of_pods().filter(|maker| !is_managed(maker));
     let rules = Rules {
         name: NAME_FOR_MAKERS.to_owned(),
         requests: makers.map(requests_for).collect(),

@@ -6,5 +6,6 @@
 pub(crate) mod candidate;
 pub(crate) mod creation;
 pub(crate) mod edit;
+pub(crate) mod makers;
 pub(crate) mod pod_controllers;
 pub(crate) mod which;

@@ -1,5 +1,4 @@
-//! Objects of Kubernetes itself that make pods and that no JobKind declares: ReplicaSet, ReplicationController, DaemonSet.
-//! Nothing can hold them, and a gate does not hold a pod with a controller. So where the template names a queue, whoever
+//! Objects that make pods and that no JobKind declares (`makers`). Nothing can hold them, and a gate does not hold a pod with a controller. So where the template names a queue, whoever
 //! writes it needs the right to lift the gate of each Gate that would apply to such a pod.
 
 use serde_json::{Value, json};
@@ -12,51 +11,11 @@ use crate::admission::request::{GroupVersionKind, Request};
 use crate::admission::verdict::Verdict;
 use crate::rules::applies::candidate::Applicant;
 use crate::rules::applies::edit::rights;
+use crate::rules::applies::makers::Maker;
 use crate::rules::applies::which::applying_to;
 use crate::rules::author::{Author, is_made_by_controller};
 use crate::rules::gates::lift::{Cause, NeededRight};
 use crate::rules::queue_label::queue_of_pods;
-
-/// Where the template is.
-pub(crate) const TEMPLATE: &str = "spec.template";
-
-/// A kind of such objects.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct PodMaker {
-    /// Its API group.
-    pub(crate) group: &'static str,
-    /// Its plural name.
-    pub(crate) resource: &'static str,
-    /// The kind.
-    pub(crate) kind: &'static str,
-}
-
-/// All of them.
-pub(crate) const POD_MAKERS: [PodMaker; 3] = [
-    PodMaker {
-        group: "apps",
-        resource: "replicasets",
-        kind: "ReplicaSet",
-    },
-    PodMaker {
-        group: "",
-        resource: "replicationcontrollers",
-        kind: "ReplicationController",
-    },
-    PodMaker {
-        group: "apps",
-        resource: "daemonsets",
-        kind: "DaemonSet",
-    },
-];
-
-/// The kind of maker that `request` is about, unless a JobKind declares it.
-pub(crate) fn of(request: &Request, policy: &Policy) -> Option<&'static PodMaker> {
-    let (group, kind) = (&request.kind.group, &request.kind.kind);
-    let is_it = |maker: &&PodMaker| maker.group == group && maker.kind == kind;
-    let maker = POD_MAKERS.iter().find(is_it)?;
-    (!policy.manages(group, kind)).then_some(maker)
-}
 
 /// The rights that the author of a maker needs for the pods of its template. Each pod is judged by itself, as one without
 /// a controller is. A controller needs none that is one of Kubernetes, or that a JobKind names for such objects: Gates
@@ -65,7 +24,7 @@ pub(crate) fn of(request: &Request, policy: &Policy) -> Option<&'static PodMaker
 /// # Errors
 /// It can't be judged yet.
 pub(crate) fn needed(
-    maker: &PodMaker,
+    maker: &Maker,
     request: &Request,
     edit: &Edit<'_>,
     policy: &Policy,
@@ -118,7 +77,7 @@ pub(crate) fn needed(
     let has_applied = |gate: &Gate| before.get(gate).is_some_and(Option::is_none);
     let gates = after.into_iter().filter(|(gate, _)| !has_applied(gate));
     let (map, key) = key.parts();
-    let field = format!("{TEMPLATE}.metadata.{map}[{key}]");
+    let field = format!("{}.metadata.{map}[{key}]", maker.template);
     let cause = |why| Cause::AppliesToMade(maker.kind, why);
     Ok(rights(gates, policy, &field, cause))
 }

@@ -1,5 +1,5 @@
-//! Objects of Kubernetes itself that make jobs or pods and are no jobs: CronJob, ReplicaSet, ReplicationController. They
-//! are judged by the template that names the queue of what they make.
+//! Objects of Kubernetes itself that make jobs or pods and are no jobs (`applies::makers`), where what they make needs a
+//! queue. They are judged by the template that names the queue of what they make.
 
 use serde_json::Value;
 use sluice_crds::QUEUE_NAME_LABEL;
@@ -11,58 +11,14 @@ use crate::admission::policy::Policy;
 use crate::admission::request::Request;
 use crate::admission::verdict::Verdict;
 use crate::rules::aliases::with_own_keys;
+use crate::rules::applies::makers::Maker;
 use crate::rules::enforcement::made;
 use crate::rules::enforcement::required::{REQUIRED, in_namespace, is_excepted, quoted};
 use crate::rules::queue_label::queue_of;
 use crate::rules::top::is_without_controller;
 
-/// A kind of such objects.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Maker {
-    /// Its API group.
-    pub(crate) group: &'static str,
-    /// Its plural name.
-    pub(crate) resource: &'static str,
-    /// The kind.
-    pub(crate) kind: &'static str,
-    /// What it makes.
-    makes: &'static str,
-    /// The path of what it makes.
-    pub(crate) template: &'static str,
-    /// Whether that is judged when it is made. What controllers make pods of is not.
-    pub(crate) is_judged_later: bool,
-}
-
 /// The kind that has the same pods as those whose pods are not judged when they are made.
 const WITH_THE_SAME_PODS: (&str, &str) = ("apps", "Deployment");
-
-/// All of them.
-pub(crate) const MAKERS: [Maker; 3] = [
-    Maker {
-        group: "batch",
-        resource: "cronjobs",
-        kind: "CronJob",
-        makes: "Jobs",
-        template: "spec.jobTemplate",
-        is_judged_later: true,
-    },
-    Maker {
-        group: "apps",
-        resource: "replicasets",
-        kind: "ReplicaSet",
-        makes: "pods",
-        template: "spec.template",
-        is_judged_later: false,
-    },
-    Maker {
-        group: "",
-        resource: "replicationcontrollers",
-        kind: "ReplicationController",
-        makes: "pods",
-        template: "spec.template",
-        is_judged_later: false,
-    },
-];
 
 /// What is told of one whose own label names a queue; with the field of the label, the kind, what it makes and the field
 /// that counts.
@@ -75,14 +31,6 @@ const MADE_WITHOUT: &str = "{}: is not set, so the {} of this {} {}";
 /// What is told besides, where the author of a CronJob is an exception, and its Jobs are not.
 const NOT_EXCEPTED: &str =
     "; its exception does not cover them, as the controller of CronJobs makes them";
-
-/// The kind of maker that `request` is about, unless a JobKind declares it.
-pub(crate) fn of(request: &Request, policy: &Policy) -> Option<&'static Maker> {
-    let (group, kind) = (&request.kind.group, &request.kind.kind);
-    let is_it = |maker: &&Maker| maker.group == group && maker.kind == kind;
-    let maker = MAKERS.iter().find(is_it)?;
-    (!policy.manages(group, kind)).then_some(maker)
-}
 
 /// What is wrong with creating or editing a maker, and what its author is told. An edit is refused only for a queue that it
 /// takes away, or for an exception that does not cover what is made any more.
