@@ -13,6 +13,7 @@ use super::reading::Input;
 use super::span::Moment;
 
 mod calibration;
+mod durations;
 mod new_job;
 mod priority_classes;
 

@@ -73,13 +73,13 @@ impl Reader<'_> {
         passed_over
     }
 
-    /// The job, which must have a duration.
+    /// The job, with a duration if that must be known.
     fn with_duration(&self, job: Option<InputJob>) -> Result<Option<InputJob>, Vec<String>> {
         let Some(job) = job else {
             return Ok(None);
         };
         let duration = job.duration.or(self.duration);
-        if duration.is_none() {
+        if duration.is_none() && self.needs_durations {
             return Err(vec![no_duration().to_string()]);
         }
         Ok(Some(InputJob { duration, ..job }))
