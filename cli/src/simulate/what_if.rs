@@ -186,7 +186,7 @@ impl WhatIf {
         let seen = report.seen.as_ref();
         let gates = seen.map(|seen| &seen.gates);
         let gates = gates.filter(|gates| gates.state == GatesState::Held);
-        let (outcome, explained) = looked.of(looked.shown);
+        let (outcome, explained) = (looked.outcome, looked.explained.as_ref());
         let one_by_one = 1 < new.len();
         let preempted: Vec<Preempted> = (looked.preempted.iter())
             .filter_map(|(job, cause)| {
@@ -293,10 +293,12 @@ fn requests(jobs: &[InputJob]) -> BTreeMap<String, String> {
 /// The first decision about new jobs.
 #[derive(Debug)]
 pub(super) struct Looked {
-    /// What becomes of each, with the explanation.
-    outcomes: BTreeMap<usize, (Outcome, Option<ExplainedJob>)>,
-    /// The one that is shown: the first that is not admitted.
+    /// The one that is shown: the first that is not admitted. It alone is explained, as there may be a million.
     shown: usize,
+    /// What becomes of it.
+    pub(super) outcome: Outcome,
+    /// Why.
+    pub(super) explained: Option<ExplainedJob>,
     /// The last.
     last: usize,
     admitted: usize,
@@ -337,14 +339,7 @@ impl Looked {
             restart: rules.restart,
             play: &play,
         };
-        let outcomes: BTreeMap<_, _> = new
-            .clone()
-            .map(|job| (job, (outcome(&play, job), ExplainedJob::of(basis, job))))
-            .collect();
-        let is_admitted = |job: &usize| {
-            let known = outcomes.get(job);
-            known.is_some_and(|(outcome, _)| *outcome == Outcome::AdmittedNow)
-        };
+        let is_admitted = |job: &usize| is_admitted(&play, *job);
         let shown = new.clone().find(|job| !is_admitted(job));
         let shown = shown.unwrap_or(new.start);
         let evicted = play.runs.iter();
@@ -360,19 +355,13 @@ impl Looked {
         Self {
             admitted: new.clone().filter(is_admitted).count(),
             shown,
+            outcome: outcome(&play, shown),
+            explained: ExplainedJob::of(basis, shown),
             last: new.end.saturating_sub(1),
             flavors: assigned(&play, shown),
             preempted: own.iter().map(|(run, cause)| (run.job, *cause)).collect(),
             others: others.len() + started.count(),
-            outcomes,
         }
-    }
-
-    pub(super) fn of(&self, job: usize) -> (Outcome, Option<&ExplainedJob>) {
-        let known = self.outcomes.get(&job);
-        known.map_or((Outcome::Waits, None), |(outcome, explained)| {
-            (*outcome, explained.as_ref())
-        })
     }
 
     /// A cluster that is not at rest may change the answer.
@@ -391,9 +380,13 @@ fn before(now: Time) -> Time {
     Time::from_millis(now.as_millis().saturating_sub(millis))
 }
 
-/// What became of a job in the first decision.
+fn is_admitted(play: &Play, job: usize) -> bool {
+    play.fates.get(job) == Some(&play::Fate::Running)
+}
+
+/// What became of a job in the first decision. It looks at all runs.
 pub(super) fn outcome(play: &Play, job: usize) -> Outcome {
-    if play.fates.get(job) == Some(&play::Fate::Running) {
+    if is_admitted(play, job) {
         return Outcome::AdmittedNow;
     }
     if play.runs.iter().any(|run| run.preemptor == Some(job)) {

@@ -55,7 +55,7 @@ proptest! {
         });
         let terms = Terms { options: crate::simulate::Options::default(), settings: Some(base.settings.clone()) };
         let looked = Looked::at(&input, &terms, input.seen..input.seen + 1);
-        let (said, explained) = looked.of(input.seen);
+        let (said, explained) = (looked.outcome, looked.explained.as_ref());
         let expected = outcome(&real, number);
         let context = format!("{jobs:?}\n{new:?}");
         prop_assert_eq!(said, expected, "{}", context);
