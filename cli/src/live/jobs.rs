@@ -190,8 +190,7 @@ fn of_workload(workload: &Workload) -> Job {
     let order = recorded.or(created).map_or(i64::MAX, Timestamp::as_second);
     let since = match state {
         State::Gated => recorded.or(created),
-        // As visibility.sluice.dev tells: its creation, or its last eviction.
-        State::Pending => told.map(|told| told.last_transition_time.0).or(created),
+        // Of a pending one as visibility.sluice.dev tells: its creation, or its last eviction.
         _ => told.map(|told| told.last_transition_time.0).or(created),
     };
     Job {
