@@ -124,14 +124,14 @@ impl Viewer {
         })
     }
 
-    /// What the API server serves.
+    /// What the API server serves. It is asked without the lock, which nobody holds while he waits for an answer.
     pub(super) async fn served(&self) -> Result<Arc<Served>, ClusterError> {
-        let mut known = self.served.lock().await;
-        match &*known {
-            Some((at, served)) if at.elapsed() < SERVED_AGE_MAX => Ok(served.clone()),
+        let known = self.served.lock().await.clone();
+        match known {
+            Some((at, served)) if at.elapsed() < SERVED_AGE_MAX => Ok(served),
             _ => {
                 let served = Arc::new(Served::ask(&self.client).await?);
-                *known = Some((Instant::now(), served.clone()));
+                *self.served.lock().await = Some((Instant::now(), served.clone()));
                 Ok(served)
             }
         }
@@ -140,4 +140,47 @@ impl Viewer {
 
 fn is_forbidden(error: &LiveError) -> bool {
     matches!(error, LiveError::Cluster(ClusterError::Refused(status)) if status.code == 403)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::future::pending;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use http::{Request, Response};
+    use kube::client::Body;
+    use tokio::sync::Notify;
+    use tokio::time::timeout;
+
+    use super::*;
+
+    /// More than enough for an answer that is there at once.
+    const SOON: Duration = Duration::from_secs(20);
+
+    #[tokio::test]
+    async fn nobody_waits_for_an_answer_to_somebody_else() {
+        let (asked, is_first) = (Arc::new(Notify::new()), Arc::new(AtomicBool::new(true)));
+        let has_asked = Arc::clone(&asked);
+        // The first request has no answer.
+        let slow = tower::service_fn(move |_: Request<Body>| {
+            let is_first = is_first.swap(false, Ordering::Relaxed);
+            asked.notify_one();
+            async move {
+                if is_first {
+                    pending::<()>().await;
+                }
+                let refused = Response::builder().status(403);
+                Ok::<_, Infallible>(refused.body(Body::empty()).unwrap())
+            }
+        });
+        let client = Client::new(slow, "default");
+        let viewer = Viewer::new(client, String::new(), "blue".to_owned());
+        let waits = viewer.clone();
+        let waits = tokio::spawn(async move { waits.served().await.map(drop) });
+        has_asked.notified().await;
+        let told = timeout(SOON, viewer.served()).await;
+        assert!(told.is_ok_and(|told| told.is_err()));
+        waits.abort();
+    }
 }
