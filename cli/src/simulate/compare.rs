@@ -1,5 +1,7 @@
 //! Two plays of the same jobs beside each other, and what differs. `print` shows them.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 use super::basis::Owner;
@@ -167,21 +169,56 @@ fn beside(of: &str, before: &[Row], after: &[Row]) -> Vec<Difference> {
 }
 
 /// What has the same key in both, in the order of the first; then what only the second has.
-fn pairs<'a, T, K: PartialEq>(
+fn pairs<'a, T, K: Ord + Clone>(
     before: &'a [T],
     after: &'a [T],
     key: impl Fn(&T) -> K,
 ) -> Vec<(K, Option<&'a T>, Option<&'a T>)> {
-    let find = |all: &'a [T], wanted: &K| all.iter().find(|one| key(one) == *wanted);
-    let mut pairs: Vec<_> = before
-        .iter()
-        .map(|one| {
-            let key = key(one);
-            let other = find(after, &key);
-            (key, Some(one), other)
-        })
+    let mut pairs: Vec<_> = (before.iter())
+        .map(|one| (key(one), Some(one), None))
         .collect();
-    let added = after.iter().map(|other| (key(other), None, Some(other)));
-    pairs.extend(added.filter(|(key, ..)| find(before, key).is_none()));
+    let places = pairs.iter().enumerate();
+    let places: BTreeMap<K, usize> = places.map(|(at, (key, ..))| (key.clone(), at)).collect();
+    for other in after {
+        let key = key(other);
+        match places.get(&key).and_then(|at| pairs.get_mut(*at)) {
+            Some((.., beside)) => *beside = Some(other),
+            None => pairs.push((key, None, Some(other))),
+        }
+    }
     pairs
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    #[test]
+    fn rows_are_beside_those_of_the_same_key_in_the_order_of_the_first() {
+        let asked = Cell::new(0);
+        let key = |(name, _): &(&'static str, u8)| {
+            asked.set(asked.get() + 1);
+            *name
+        };
+        let (before, after) = (
+            [("b", 1), ("a", 2), ("only", 3)],
+            [("new", 4), ("a", 5), ("b", 6)],
+        );
+        let found = pairs(&before, &after, key);
+        let value = |row: Option<&(&str, u8)>| row.map(|(_, value)| *value);
+        let found: Vec<_> = (found.into_iter())
+            .map(|(key, one, other)| (key, value(one), value(other)))
+            .collect();
+        let expected = [
+            ("b", Some(1), Some(6)),
+            ("a", Some(2), Some(5)),
+            ("only", Some(3), None),
+            ("new", None, Some(4)),
+        ];
+        assert_eq!(found, expected);
+        // There may be thousands of LocalQueues.
+        assert_eq!(asked.get(), before.len() + after.len());
+    }
 }
