@@ -157,7 +157,9 @@ impl Reading<'_> {
         }
         let what = format!("list {}", resource.plural);
         pages::each(&what, &api, params, |page| {
-            for (object, number) in page.into_iter().zip(1..) {
+            for object in page {
+                // Of all kinds and pages: it is all that tells one object from another in a message.
+                let number = self.documents.len() + 1;
                 self.documents.push(document(object, resource, number)?);
             }
             if PROGRESS < self.told.elapsed() {
@@ -188,4 +190,42 @@ fn document(
         place: format!("object {number}"),
         value,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use kube::client::Body;
+    use serde_json::json;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn no_two_objects_of_a_cluster_have_the_same_number() {
+        let two = tower::service_fn(async |_: http::Request<Body>| {
+            let list = json!({"metadata": {}, "items": [
+                {"metadata": {"name": "a"}}, {"metadata": {"name": "b"}},
+            ]});
+            let list = Body::from(list.to_string().into_bytes());
+            Ok::<_, Infallible>(http::Response::new(list))
+        });
+        let client = Client::new(two, "default");
+        let mut reading = Reading {
+            client: &client,
+            documents: Vec::new(),
+            told: Instant::now(),
+        };
+        let resources = [
+            ApiResource::erase::<LocalQueue>(&()),
+            ApiResource::erase::<Workload>(&()),
+        ];
+        for resource in &resources {
+            reading.add(resource, None, &mut |_| Ok(())).await.unwrap();
+        }
+        let places: Vec<_> = (reading.documents.iter())
+            .map(|document| document.place.as_str())
+            .collect();
+        assert_eq!(places, ["object 1", "object 2", "object 3", "object 4"]);
+    }
 }
