@@ -9,45 +9,51 @@ use kube::{Client, ResourceExt as _};
 
 use crate::cluster::{ClusterError, answer};
 
-/// What Sluice last told about a pod.
+/// What Sluice last told about a pod; nothing about one that is gone.
+///
+/// # Errors
+/// The API server refuses or does not answer.
 pub(super) async fn last_event(
     client: &Client,
     namespace: &str,
     name: &str,
-) -> Vec<(String, String)> {
+) -> Result<Vec<(String, String)>, ClusterError> {
     let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
-    let Ok(pod) = answer("read the pod", pods.get_metadata(name)).await else {
-        return Vec::new();
+    let pod = match answer("read the pod", pods.get_metadata(name)).await {
+        Err(ClusterError::Refused(status)) if status.code == 404 => return Ok(Vec::new()),
+        found => found?,
     };
     let uid = pod.uid().unwrap_or_default();
-    let events = events_about(client, namespace, &uid).await;
-    let last = events.unwrap_or_default().into_iter().max_by_key(told_at);
+    let events = events_about(client, namespace, &uid).await?;
+    let last = events.into_iter().max_by_key(told_at);
     let told = last.map(|event| {
         (
             event.reason.unwrap_or_default(),
             event.message.unwrap_or_default(),
         )
     });
-    told.into_iter().collect()
+    Ok(told.into_iter().collect())
 }
 
 /// Members of a pod group whose events are read: what is told of a group is told of one of them.
 const MEMBERS_MAX: usize = 20;
 
 /// What Sluice last told about any of the objects with these UIDs, in words.
+///
+/// # Errors
+/// The API server refuses or does not answer.
 pub(super) async fn last_told(
     client: &Client,
     namespace: &str,
     uids: impl IntoIterator<Item = String>,
-) -> Option<String> {
+) -> Result<Option<String>, ClusterError> {
     let mut all = Vec::new();
     for uid in uids.into_iter().take(MEMBERS_MAX) {
-        let events = events_about(client, namespace, &uid).await;
-        all.extend(events.unwrap_or_default());
+        all.extend(events_about(client, namespace, &uid).await?);
     }
-    let event = all.into_iter().max_by_key(told_at)?;
-    let (reason, message) = (event.reason?, event.message?);
-    Some(format!("{reason}: {message}"))
+    let last = all.into_iter().max_by_key(told_at);
+    let told = last.and_then(|event| event.reason.zip(event.message));
+    Ok(told.map(|(reason, message)| format!("{reason}: {message}")))
 }
 
 /// What Sluice told about the object with this UID.

@@ -22,8 +22,11 @@ use super::super::listed::{self, Unseen};
 use super::super::outcome::LiveError;
 use super::super::queues::{Node, trees};
 use super::events::last_event;
-use crate::cluster::{Tell, Told, answer};
+use crate::cluster::{ClusterError, Tell, Told, answer};
 use crate::simulate::Estimate;
+
+/// What is missing where events are not answered.
+pub(super) const LAST_TOLD: &str = "what Sluice last told about it";
 
 /// A job, explained.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -115,12 +118,18 @@ pub async fn explained(
     let cluster_queue = queues.find(|queue| queue.name_any() == job.queue);
     let cluster_queue = cluster_queue.map(|queue| queue.spec.cluster_queue.clone());
     let queue = match &cluster_queue {
-        Some(name) => queue(client, name).await,
+        Some(name) => {
+            let found = queue(client, name).await;
+            or_note("how its ClusterQueue stands", found, tell)?
+        }
         None => None,
     };
     let told = match workload {
         Some(workload) => conditions(workload),
-        None => last_event(client, &job.namespace, &job.name).await,
+        None => {
+            let found = last_event(client, &job.namespace, &job.name).await;
+            or_note(LAST_TOLD, found, tell)?
+        }
     };
     let explanation = match explanation(client, job).await {
         Ok(explanation) => explanation,
@@ -147,13 +156,28 @@ pub async fn explained(
     }))
 }
 
-/// How a ClusterQueue stands; none if the caller may not see it.
-async fn queue(client: &Client, name: &str) -> Option<Node> {
+/// What was found; nothing, and a note, if the caller may not see it or it is not answered.
+pub(super) fn or_note<T: Default>(
+    what: &str,
+    found: Result<T, ClusterError>,
+    tell: &mut Tell<'_>,
+) -> Result<T, LiveError> {
+    match found {
+        Ok(found) => Ok(found),
+        Err(why) => {
+            tell(Told::Note(format!("{what} is not known: {why}")))?;
+            Ok(T::default())
+        }
+    }
+}
+
+/// How a ClusterQueue stands; none if there is no such.
+async fn queue(client: &Client, name: &str) -> Result<Option<Node>, ClusterError> {
     let api: Api<ClusterQueue> = Api::all(client.clone());
-    let queue = answer("read the ClusterQueue", api.get(name)).await.ok()?;
-    let nodes = trees(&[queue], &[]);
-    let node = nodes.into_iter().find(|node| node.kind == "ClusterQueue")?;
-    Some(Node { depth: 0, ..node })
+    let found = answer("read the ClusterQueue", api.get_opt(name)).await?;
+    let nodes = found.map_or_else(Vec::new, |queue| trees(&[queue], &[]));
+    let node = nodes.into_iter().find(|node| node.kind == "ClusterQueue");
+    Ok(node.map(|node| Node { depth: 0, ..node }))
 }
 
 /// What visibility.sluice.dev says about a job. Of one that gates hold there is no more to say.
@@ -246,6 +270,10 @@ fn conditions(workload: &Workload) -> Vec<(String, String)> {
 
 #[cfg(test)]
 mod tests {
+    use std::convert::Infallible;
+
+    use http::{Request, Response};
+    use kube::client::Body;
     use serde_json::json;
 
     use super::*;
@@ -274,5 +302,61 @@ mod tests {
         assert_eq!(shown(Value::Null), [waits]);
         let stops = json!({"clusterQueue": "q", "podSetAssignments": []});
         assert_eq!(shown(stops), [waits, "Admitted=False (Evicted)"]);
+    }
+
+    #[tokio::test]
+    async fn what_is_refused_is_noted() {
+        let refusing = tower::service_fn(async |_: Request<Body>| {
+            let status = json!({"kind": "Status", "status": "Failure", "reason": "Forbidden", "code": 403,
+                "message": "not for you"});
+            let status = Body::from(status.to_string().into_bytes());
+            Ok::<_, Infallible>(Response::builder().status(403).body(status).unwrap())
+        });
+        let client = Client::new(refusing, "default");
+        let queue = json!({
+            "apiVersion": "sluice.dev/v1alpha1", "kind": "LocalQueue",
+            "metadata": {"name": "main", "namespace": "blue"}, "spec": {"clusterQueue": "team-a"},
+        });
+        let gate = "sluice.dev/queue-allocation-gate";
+        let pod = json!({
+            "metadata": {
+                "name": "single", "namespace": "blue", "uid": "u",
+                "labels": {"sluice.dev/queue-name": "main", "sluice.dev/managed": "true"},
+                "annotations": {gate: "true"},
+            },
+            "spec": {"schedulingGates": [{"name": gate}], "containers": [{"name": "c"}]},
+        });
+        let objects = Objects {
+            workloads: Vec::new(),
+            queues: vec![serde_json::from_value(queue).unwrap()],
+            pods: vec![serde_json::from_value(pod).unwrap()],
+        };
+        let called = Called {
+            group: Some(""),
+            kind: "Pod",
+            name: "single",
+        };
+        let mut notes = Vec::new();
+        let mut tell = |told| {
+            if let Told::Note(text) = told {
+                notes.push(text);
+            }
+            Ok(())
+        };
+        let found = explained(&client, &objects, called, &mut tell).await;
+        assert!(found.unwrap().is_some());
+        let missing: Vec<&str> = notes
+            .iter()
+            .filter_map(|note| Some(note.split_once(" is not known")?.0))
+            .collect();
+        assert_eq!(
+            missing,
+            [
+                "how its ClusterQueue stands",
+                "what Sluice last told about it",
+                "what it lacks and who is ahead in its ClusterQueue",
+            ],
+            "{notes:?}"
+        );
     }
 }

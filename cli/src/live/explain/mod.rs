@@ -19,8 +19,8 @@ use sluice_kinds::CompiledKind;
 
 use self::events::last_told;
 pub use self::events::{events_about, told_at};
-use self::explained::asked;
 pub use self::explained::{Explained, explained, requests};
+use self::explained::{LAST_TOLD, asked, or_note};
 use self::text::{gated_text, text};
 use super::hold_evict::kind_of;
 use super::jobs::{Called, group_of};
@@ -95,7 +95,7 @@ impl Explain {
             let named = Named { word, kind, name };
             let pods = &objects.pods;
             return self
-                .without_job(client, namespace, named, group, pods)
+                .without_job(client, namespace, named, group, pods, tell)
                 .await;
         };
         // It takes seconds, and is another one each time.
@@ -119,6 +119,7 @@ impl Explain {
         Named { word, kind, name }: Named<'_>,
         group: Option<String>,
         pods: &[Pod],
+        tell: &mut Tell<'_>,
     ) -> Result<Look, LiveError> {
         let of_group = match &group {
             None if kind == POD_GROUP => Some(name),
@@ -149,6 +150,7 @@ impl Explain {
         );
         // Why there is none, Sluice may have told by an event: the group lacks pods, a class is missing.
         let told = last_told(client, namespace, uids).await;
+        let told = or_note(LAST_TOLD, told, tell)?;
         let told = told.map_or_else(String::new, |told| format!("; Sluice last told: {told}"));
         Err(LiveError::NotQueued(format!(
             "{kind} {name:?} is not queued: Sluice has no Workload for {whom} in namespace {namespace}{told}"
