@@ -115,7 +115,7 @@ mod tests {
     }
 
     /// Files that are refused: what is wrong, the fields, and what is told.
-    const REFUSED: [(&str, &str, &[&str]); 24] = [
+    const REFUSED: [(&str, &str, &[&str]); 25] = [
         (
             "a label without a value, by which every namespace would be managed",
             "managedNamespaces: {selector: {matchLabels: {team: }}}",
@@ -140,6 +140,14 @@ mod tests {
             "deviceClasses: [{name: a.io/b, deviceClassNames: [c], classes: [x]}]",
             &[
                 "deviceClasses[0].classes: Forbidden: unknown field; supported fields: \"deviceClassNames\", \"name\"",
+            ],
+        ),
+        (
+            "a required field beside an unknown one whose name begins like it",
+            "deviceClasses: [{names: a.io/b, deviceClassNames: [c]}]",
+            &[
+                "deviceClasses[0].names: Forbidden: unknown field; supported fields: \"deviceClassNames\", \"name\"",
+                "deviceClasses[0].name: Required value: ",
             ],
         ),
         (

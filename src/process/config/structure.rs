@@ -105,10 +105,7 @@ fn object_fits(
         fit = false;
         let at = below(field, name);
         // Of one that was there it is told already.
-        if !problems
-            .iter()
-            .any(|problem| problem.field.starts_with(&at))
-        {
+        if !problems.iter().any(|problem| lies_at(&problem.field, &at)) {
             let text = known.get(name).map(description).unwrap_or_default();
             problems.push(Problem::required(at, text));
         }
@@ -191,6 +188,12 @@ fn rule(name: &str) -> Option<(&str, &'static str)> {
         _ => return None,
     };
     Some((name, rule))
+}
+
+/// Whether a problem is of this field, or of what lies in it.
+fn lies_at(field: &str, at: &str) -> bool {
+    let rest = field.strip_prefix(at);
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
 }
 
 fn below(field: &str, name: &str) -> String {
