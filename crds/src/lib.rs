@@ -62,8 +62,8 @@ pub use priority_class::{
 pub use quantity::{Quantity, ResourceList};
 pub use resource_flavor::{ResourceFlavor, ResourceFlavorSpec};
 pub use workload::{
-    Admission, PodSet, PodSetAssignment, PriorityClassRef, ReclaimablePod, RequeueState, Workload,
-    WorkloadSpec, WorkloadStatus,
+    Admission, POD_GROUP_PREFIX, POD_PREFIX, PodSet, PodSetAssignment, PriorityClassRef,
+    ReclaimablePod, RequeueState, Workload, WorkloadSpec, WorkloadStatus, not_queued,
 };
 
 /// The API group of every type in this crate.
@@ -74,6 +74,8 @@ pub const VERSION: &str = "v1alpha1";
 pub const QUEUE_NAME_LABEL: &str = "sluice.dev/queue-name";
 /// Label on a Job-like object: the name of its `WorkloadPriorityClass`.
 pub const PRIORITY_CLASS_LABEL: &str = "sluice.dev/priority-class";
+/// Annotation on a Job-like object: the fewest pods that it accepts. The shipped JobKinds read it; others may read another.
+pub const MIN_PARALLELISM_ANNOTATION: &str = "sluice.dev/min-parallelism";
 /// Label that Sluice puts on a Workload: the UID of the Job-like object it stands for.
 pub const JOB_UID_LABEL: &str = "sluice.dev/job-uid";
 /// Annotation that Sluice puts on a Job-like object in the same write as its suspend field: `true` if

@@ -10,6 +10,37 @@ use serde::{Deserialize, Serialize};
 
 use crate::quantity::ResourceList;
 
+/// Reasons of the condition `QuotaReserved` of a Workload that holds no quota, and is not queued for it either. That of
+/// one that is deactivated is not among them: its spec says so.
+pub mod not_queued {
+    /// Its pods wait behind scheduling gates of others; as the condition `PodScheduled` of such pods has it.
+    pub const SCHEDULING_GATED: &str = "SchedulingGated";
+    /// Its user has suspended the job.
+    pub const ON_HOLD: &str = "OnHold";
+    /// No JobKind declares the kind of its job any more.
+    pub const KIND_NOT_DECLARED: &str = "KindNotDeclared";
+    /// It names a priority class that its ClusterQueue does not allow.
+    pub const PRIORITY_CLASS_NOT_ALLOWED: &str = "PriorityClassNotAllowed";
+    /// It names a priority class that is not there.
+    pub const PRIORITY_CLASS_NOT_FOUND: &str = "PriorityClassNotFound";
+    /// Its job is being deleted.
+    pub const DELETED: &str = "Deleted";
+    /// All of them.
+    pub const ALL: [&str; 6] = [
+        SCHEDULING_GATED,
+        ON_HOLD,
+        KIND_NOT_DECLARED,
+        PRIORITY_CLASS_NOT_ALLOWED,
+        PRIORITY_CLASS_NOT_FOUND,
+        DELETED,
+    ];
+}
+
+/// Before the namespace and the name of a pod group, where `status.makesRoomFor` names one. No UID has a slash.
+pub const POD_GROUP_PREFIX: &str = "pod-group/";
+/// Before the UID of a pod that is admitted by itself, there too.
+pub const POD_PREFIX: &str = "pod/";
+
 /// The durable record of one queued Job-like object: its requests and its admission.
 #[derive(CustomResource, KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq)]
 #[kube(

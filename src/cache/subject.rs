@@ -1,9 +1,10 @@
-//! Who is admitted as one: a job, a pod group, or a pod. The only place that knows how a subject is written as
-//! text, for the engine and for `status.makesRoomFor`. What is known of a subject lies in the files beside this.
+//! Who is admitted as one: a job, a pod group, or a pod; and how a subject is written as text, for the engine and for
+//! `status.makesRoomFor`. What is known of a subject lies in the files beside this.
 
 use std::fmt;
 use std::sync::Arc;
 
+use sluice_crds::{POD_GROUP_PREFIX, POD_PREFIX};
 use sluice_engine::WorkloadId;
 
 /// A UID, shared.
@@ -11,11 +12,6 @@ pub type Uid = Arc<str>;
 
 /// The namespace and name of a ResourceClaimTemplate.
 pub type Template = (Arc<str>, Arc<str>);
-
-/// Before the UID of a pod. No UID has a slash.
-const POD: &str = "pod/";
-/// Before the namespace and the name of a pod group.
-const GROUP: &str = "pod-group/";
 
 /// Whatever is admitted as one.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -71,8 +67,10 @@ impl From<&WorkloadId> for Subject {
 
 impl From<&str> for Subject {
     fn from(text: &str) -> Self {
-        let group = text.strip_prefix(GROUP).and_then(|key| key.split_once('/'));
-        match (text.strip_prefix(POD), group) {
+        let group = text
+            .strip_prefix(POD_GROUP_PREFIX)
+            .and_then(|key| key.split_once('/'));
+        match (text.strip_prefix(POD_PREFIX), group) {
             (Some(uid), _) => Self::Pod(uid.into()),
             (None, Some((namespace, name))) => Self::Group(GroupKey {
                 namespace: namespace.into(),
@@ -87,8 +85,10 @@ impl fmt::Display for Subject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Job(uid) => write!(f, "{uid}"),
-            Self::Group(GroupKey { namespace, name }) => write!(f, "{GROUP}{namespace}/{name}"),
-            Self::Pod(uid) => write!(f, "{POD}{uid}"),
+            Self::Group(GroupKey { namespace, name }) => {
+                write!(f, "{POD_GROUP_PREFIX}{namespace}/{name}")
+            }
+            Self::Pod(uid) => write!(f, "{POD_PREFIX}{uid}"),
         }
     }
 }

@@ -8,17 +8,14 @@ use k8s_openapi::jiff::Timestamp;
 use kube::{Resource as _, ResourceExt as _};
 use serde::Serialize;
 use serde_json::Value;
-use sluice_crds::{GROUP, LocalQueue, POD_GROUP_LABEL, Workload};
+use sluice_crds::{GROUP, LocalQueue, POD_GROUP_LABEL, Workload, not_queued};
 use sluice_kinds::QueueGates;
 use sluice_kinds::metadata::group_version;
 use sluice_kinds::pod::{PodMode, PodPhase, PodView};
 use sluice_kinds::view::{QueueLabels, QueueName};
 
 use crate::cluster::POD_GROUP;
-use crate::simulate::{Estimate, NOT_QUEUED};
-
-/// Why a pod is not scheduled whose gates of others hold it, or a Workload is not queued.
-const SCHEDULING_GATED: &str = "SchedulingGated";
+use crate::simulate::Estimate;
 
 /// How a job stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -173,7 +170,7 @@ fn of_workload(workload: &Workload) -> Job {
         (State::Admitted, condition(workload, "Admitted"))
     } else if workload.spec.active {
         let told = condition(workload, "QuotaReserved");
-        let is_gated = told.is_some_and(|told| told.reason == SCHEDULING_GATED);
+        let is_gated = told.is_some_and(|told| told.reason == not_queued::SCHEDULING_GATED);
         let state = if is_gated {
             State::Gated
         } else {
@@ -251,7 +248,7 @@ fn of_pod(pod: &Pod) -> Option<Job> {
         PodPhase::Live if pod.metadata.deletion_timestamp.is_some() => (State::Evicted, "Deleted"),
         PodPhase::Live if view.queue_gate.is_none() => (State::Admitted, "Admitted"),
         PodPhase::Live if view.other_gates.is_empty() => (State::Pending, ""),
-        PodPhase::Live => (State::Gated, SCHEDULING_GATED),
+        PodPhase::Live => (State::Gated, not_queued::SCHEDULING_GATED),
     };
     let gates: Vec<&str> = view.other_gates.iter().map(|gate| &**gate).collect();
     Some(Job {
@@ -284,7 +281,7 @@ fn of_pod(pod: &Pod) -> Option<Job> {
 impl Job {
     /// Whether it has a place in its queue. One that its user holds waits, but not for quota.
     pub fn is_queued(&self) -> bool {
-        self.state == State::Pending && !NOT_QUEUED.contains(&self.reason.as_str())
+        self.state == State::Pending && !not_queued::ALL.contains(&self.reason.as_str())
     }
 
     /// A job that gates hold before its queue.

@@ -4,15 +4,13 @@
 use std::collections::BTreeSet;
 
 use k8s_openapi::jiff::Timestamp;
-use sluice_crds::Quantity;
+use sluice_crds::{Quantity, not_queued};
 use sluice_engine::{Amount, Explanation, PendingReason, ResourceName};
 
 use crate::cache::WorkloadRecord;
 use crate::plan::evictions::cause::SUSPENDED;
 use crate::plan::writes::plan_and_notes::Note;
 
-/// As the condition PodScheduled of such pods has it.
-pub const SCHEDULING_GATED: &str = "SchedulingGated";
 /// Gates that are named; the others are counted.
 const GATES_NAMED: usize = 5;
 
@@ -50,11 +48,11 @@ impl NotReserved {
         match self {
             Self::Pending(reason) => reason.as_str(),
             Self::NoPriority(reason) => reason,
-            Self::SchedulingGated => SCHEDULING_GATED,
-            Self::OnHold => "OnHold",
-            Self::KindNotDeclared => "KindNotDeclared",
+            Self::SchedulingGated => not_queued::SCHEDULING_GATED,
+            Self::OnHold => not_queued::ON_HOLD,
+            Self::KindNotDeclared => not_queued::KIND_NOT_DECLARED,
             Self::Deactivated => "Deactivated",
-            Self::Deleted => "Deleted",
+            Self::Deleted => not_queued::DELETED,
         }
     }
 
@@ -67,7 +65,7 @@ impl NotReserved {
                 Note::warning("Inadmissible", message)
             }
             Self::NoPriority(reason) => Note::warning(reason, message),
-            Self::SchedulingGated => Note::normal(SCHEDULING_GATED, message),
+            Self::SchedulingGated => Note::normal(self.as_str(), message),
             Self::OnHold => Note::normal(SUSPENDED, message),
             Self::Deleted => Note::normal(self.as_str(), message),
         }

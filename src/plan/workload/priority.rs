@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use sluice_crds::not_queued::{PRIORITY_CLASS_NOT_ALLOWED, PRIORITY_CLASS_NOT_FOUND};
 use sluice_crds::{PRIORITY_CLASS_LABEL, PriorityClassRef, QueuePriorityClasses};
 use sluice_kinds::priority_classes::{
     ClassKind, DisallowedClass, NoPriorityClass, PriorityClasses, PriorityFrom,
@@ -19,10 +20,6 @@ pub struct Priority {
     /// The class, if there is one.
     pub class: Option<PriorityClassRef>,
 }
-
-/// The event, and the reason of the condition, of what names a class that its ClusterQueue does not allow.
-pub const NOT_ALLOWED: &str = "PriorityClassNotAllowed";
-const NOT_FOUND: &str = "PriorityClassNotFound";
 
 /// Why a job or pod has no priority: it can't be queued.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,13 +48,13 @@ impl NoPriority {
     pub fn told(&self) -> (&'static str, String) {
         match self {
             Self::Missing(ClassKind::Workloads, name) => (
-                NOT_FOUND,
+                PRIORITY_CLASS_NOT_FOUND,
                 format!(
                     "Can't be queued: there is no WorkloadPriorityClass {name:?}; create it, or change the label {PRIORITY_CLASS_LABEL}"
                 ),
             ),
             Self::Missing(ClassKind::Pods, name) => (
-                NOT_FOUND,
+                PRIORITY_CLASS_NOT_FOUND,
                 format!(
                     "Can't be queued: there is no PriorityClass {name:?}, so that none of its pods could be made; create it, or change the priorityClassName of its pods"
                 ),
@@ -66,12 +63,15 @@ impl NoPriority {
                 name,
                 cluster_queue,
             } => (
-                NOT_FOUND,
+                PRIORITY_CLASS_NOT_FOUND,
                 format!(
                     "Can't be queued: there is no WorkloadPriorityClass {name:?}, the default of ClusterQueue {cluster_queue:?}; create it, or name another class in the label {PRIORITY_CLASS_LABEL}"
                 ),
             ),
-            Self::NotAllowed(class) => (NOT_ALLOWED, format!("Can't be queued: {class}")),
+            Self::NotAllowed(class) => (
+                PRIORITY_CLASS_NOT_ALLOWED,
+                format!("Can't be queued: {class}"),
+            ),
         }
     }
 

@@ -4,16 +4,13 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sluice_crds::{
-    GROUP, POD_GROUP_LABEL, POD_GROUP_TOTAL_ANNOTATION, PRIORITY_CLASS_LABEL, QUEUE_NAME_LABEL,
-    RETRIABLE_IN_GROUP_ANNOTATION,
+    GROUP, MIN_PARALLELISM_ANNOTATION, POD_GROUP_LABEL, POD_GROUP_TOTAL_ANNOTATION,
+    PRIORITY_CLASS_LABEL, QUEUE_NAME_LABEL, RETRIABLE_IN_GROUP_ANNOTATION,
 };
 use sluice_kinds::Problem;
 use sluice_kinds::aliases::{KeyAliases, MetadataKey};
 use sluice_kinds::gates::GATE_ANNOTATIONS;
 use sluice_kinds::names::is_qualified_name;
-
-/// The annotation by which the shipped JobKinds say how many pods will do.
-const MIN_PARALLELISM: &str = "sluice.dev/min-parallelism";
 
 /// The keys of another system that stand for keys of Sluice's own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -140,7 +137,7 @@ impl Aliases {
             field(
                 "minParallelismAnnotationAliases",
                 Form::Annotation,
-                Some(MIN_PARALLELISM),
+                Some(MIN_PARALLELISM_ANNOTATION),
                 (Some("kueue.x-k8s.io/job-min-parallelism"), None),
                 &self.min_parallelism_annotation_aliases,
             ),

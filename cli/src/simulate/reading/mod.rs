@@ -28,7 +28,6 @@ use sluice_kinds::view::QueueLabels;
 
 pub use self::settings::is_without_namespace;
 use self::settings::{Clock, Place, Role};
-pub use self::workloads::NOT_QUEUED;
 use crate::input::{Document, InputError};
 use crate::read_object;
 use crate::report::ObjectReport;

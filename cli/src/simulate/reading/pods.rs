@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::Value;
+use sluice_crds::POD_PREFIX;
 use sluice_engine::{Admission, LocalQueueKey, QueueName as ClusterQueueName, Time, WorkloadId};
 use sluice_kinds::QueueGates;
 use sluice_kinds::metadata;
@@ -105,7 +106,7 @@ pub fn standing(
         pod_sets: Arc::new([translate::pod_set(&asks, !is_kept)]),
         kind: "Pod".into(),
         seen: Some(SeenJob {
-            id: WorkloadId::from(format!("pod/{uid}")),
+            id: WorkloadId::from(format!("{POD_PREFIX}{uid}")),
             start,
         }),
     }))

@@ -7,7 +7,10 @@ use std::time::Duration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
-use sluice_crds::{POD_GROUP_LABEL, PODS_MADE_BY_ANNOTATION, WorkloadSpec, WorkloadStatus};
+use sluice_crds::{
+    POD_GROUP_LABEL, POD_GROUP_PREFIX, PODS_MADE_BY_ANNOTATION, WorkloadSpec, WorkloadStatus,
+    not_queued,
+};
 use sluice_engine::{Admission, LocalQueueKey, PodSet, Time, WorkloadId};
 use sluice_kinds::Problem;
 use sluice_kinds::metadata::{annotation, label};
@@ -22,14 +25,6 @@ use crate::simulate::play::Start;
 use crate::simulate::quotas::Quotas;
 use crate::simulate::span::Moment;
 
-/// Why a Workload that holds no quota is not queued either: its user holds its job, nothing reads it any more, or its
-/// priority class does not do.
-pub const NOT_QUEUED: [&str; 4] = [
-    "OnHold",
-    "KindNotDeclared",
-    "PriorityClassNotAllowed",
-    "PriorityClassNotFound",
-];
 /// What a group of pods is called as a kind.
 const POD_GROUP: &str = "PodGroup";
 
@@ -182,7 +177,7 @@ impl Owner {
             },
             (None, Some(group)) => {
                 let namespace = text(object, "/metadata/namespace");
-                let id = format!("pod-group/{namespace}/{group}");
+                let id = format!("{POD_GROUP_PREFIX}{namespace}/{group}");
                 Self {
                     kind: POD_GROUP.into(),
                     name: Some(group.to_owned()),
@@ -245,7 +240,7 @@ fn is_queued(conditions: &[Condition]) -> bool {
     let mut reserved = conditions
         .iter()
         .filter(|told| told.type_ == "QuotaReserved");
-    !reserved.any(|told| NOT_QUEUED.contains(&told.reason.as_str()))
+    !reserved.any(|told| not_queued::ALL.contains(&told.reason.as_str()))
 }
 
 fn is_true(conditions: &[Condition], kind: &str) -> Option<Timestamp> {

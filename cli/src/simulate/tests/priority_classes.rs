@@ -122,11 +122,13 @@ fn a_job_has_the_class_that_its_queue_allows_or_the_default() {
 }
 
 #[test]
-fn what_is_refused_for_its_class_is_no_rival() {
+fn what_is_not_queued_is_no_rival() {
     let objects = vec![
         waits("refused", "PriorityClassNotAllowed"),
         waits("lost", "PriorityClassNotFound"),
         waits("held", "OnHold"),
+        waits("gated", "SchedulingGated"),
+        waits("deleted", "Deleted"),
         waits("waits", "WaitingForQuota"),
         pod("pod-high", Some("high")),
         pod("pod-low", Some("low")),

@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 use sluice_crds::{
-    ADMISSION_ANNOTATION, AFTER_ANNOTATION, NOT_BEFORE_ANNOTATION, POD_GROUP_LABEL,
-    POD_GROUP_TOTAL_ANNOTATION, PRIORITY_CLASS_LABEL, QUEUE_GATE, QUEUE_NAME_LABEL,
-    RETRIABLE_IN_GROUP_ANNOTATION,
+    ADMISSION_ANNOTATION, AFTER_ANNOTATION, MIN_PARALLELISM_ANNOTATION, NOT_BEFORE_ANNOTATION,
+    POD_GROUP_LABEL, POD_GROUP_TOTAL_ANNOTATION, PRIORITY_CLASS_LABEL, QUEUE_GATE,
+    QUEUE_NAME_LABEL, RETRIABLE_IN_GROUP_ANNOTATION,
 };
 use sluice_kinds::aliases::MetadataKey;
 use sluice_kinds::gates::{ADMISSION_GATED_BY, SCHEDULING_GATED_BY};
@@ -14,8 +14,6 @@ use crate::admission::policy::Policy;
 
 /// How many letters off a key is that is taken for another one.
 const LETTERS_OFF_MAX: usize = 2;
-/// The annotation that says with how few pods a job will do.
-const MIN_PARALLELISM: &str = "sluice.dev/min-parallelism";
 
 /// The maps in which keys stand.
 const MAPS: [&str; 2] = ["labels", "annotations"];
@@ -28,7 +26,7 @@ const ANNOTATIONS: [&str; 9] = [
     POD_GROUP_TOTAL_ANNOTATION,
     QUEUE_GATE,
     RETRIABLE_IN_GROUP_ANNOTATION,
-    MIN_PARALLELISM,
+    MIN_PARALLELISM_ANNOTATION,
     SCHEDULING_GATED_BY,
     ADMISSION_GATED_BY,
 ];
@@ -77,7 +75,7 @@ const FOREIGN: [Foreign; 8] = [
         map: "annotations",
         key: "kueue.x-k8s.io/job-min-parallelism",
         field: "minParallelismAnnotationAliases",
-        own: MIN_PARALLELISM,
+        own: MIN_PARALLELISM_ANNOTATION,
     },
     Foreign {
         map: "annotations",
