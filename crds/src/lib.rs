@@ -133,6 +133,12 @@ pub const GATE_FAILURES_ANNOTATION: &str = "sluice.dev/gate-failures";
 pub const ENFORCEMENT_LABEL: &str = "sluice.dev/enforcement";
 /// The gate of an object that names no queue, in a namespace that requires one.
 pub const QUEUE_REQUIRED_GATE: &str = "sluice.dev/queue-required";
+/// The Secret with the certificate of Sluice's servers, in Sluice's namespace.
+pub const CERTIFICATE_SECRET: &str = "sluice-webhook-certificate";
+/// Annotation that cert-manager puts on the Secrets that it keeps: the name of the Certificate. Sluice leaves them alone.
+pub const CERT_MANAGER_ANNOTATION: &str = "cert-manager.io/certificate-name";
+/// Sluice renews a certificate when one part in so many is left of its life.
+pub const RENEWED_AT_ONE_IN: i32 = 3;
 /// Prefix of a label on each object that gates hold: the rest is the name of the Gate, the value is `true`. It comes
 /// and goes with the gate, in the same request, and holds nothing by itself.
 pub const HELD_BY_LABEL_PREFIX: &str = "gate.sluice.dev/";

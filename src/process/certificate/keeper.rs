@@ -22,6 +22,7 @@ use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{Api, PostParams};
 use kube::{Client, Error, ResourceExt};
+use sluice_crds::{CERT_MANAGER_ANNOTATION, CERTIFICATE_SECRET};
 use sluice_webhooks::CertificateSlot;
 use sluice_webhooks::certificates::{
     Pair, certified_key, issue_ca, issue_serving, merge_bundle, needs_renewal, service_dns_names,
@@ -38,8 +39,6 @@ use crate::process::metrics::Metrics;
 use crate::process::notices::Notices;
 use crate::process::term::Term;
 
-/// The Secret.
-const SECRET: &str = "sluice-webhook-certificate";
 /// The service that is in front of the webhook.
 const SERVICE: &str = "sluice-webhook";
 /// The service that is in front of visibility.sluice.dev.
@@ -69,9 +68,6 @@ const BUNDLE: &str = "ca-bundle.crt";
 const CERTIFICATE: &str = "tls.crt";
 const KEY: &str = "tls.key";
 const NAMES: &str = "names";
-
-/// Written by cert-manager into the Secrets that it keeps.
-const BY_CERT_MANAGER: &str = "cert-manager.io/certificate-name";
 
 type Data = BTreeMap<String, ByteString>;
 
@@ -213,13 +209,13 @@ impl Keeper {
     /// served.
     async fn stored(&self) -> Result<Option<Data>> {
         let api: Api<Secret> = Api::namespaced(self.client.clone(), &self.namespace);
-        let mut secret = api.get(SECRET).await.with_context(|| {
+        let mut secret = api.get(CERTIFICATE_SECRET).await.with_context(|| {
             format!(
-                "get Secret {}/{SECRET}, which is part of the manifests",
+                "get Secret {}/{CERTIFICATE_SECRET}, which is part of the manifests",
                 self.namespace
             )
         })?;
-        if secret.annotations().contains_key(BY_CERT_MANAGER) {
+        if secret.annotations().contains_key(CERT_MANAGER_ANNOTATION) {
             return self.kept_by_cert_manager(&api, secret).await;
         }
         let data = secret.data.clone().unwrap_or_default();
@@ -264,7 +260,7 @@ impl Keeper {
         }
         ensure!(
             !ca.trim().is_empty(),
-            "Secret {SECRET}: cert-manager has put no {CA} into it: the issuer must be one that does, such as those of kind CA or SelfSigned"
+            "Secret {CERTIFICATE_SECRET}: cert-manager has put no {CA} into it: the issuer must be one that does, such as those of kind CA or SelfSigned"
         );
         if bundle.contains(ca.trim()) {
             return Ok(Some(data));
@@ -375,7 +371,10 @@ impl Keeper {
 
 /// Replaces the Secret. It carries its resourceVersion: of two replicas one fails and reads what the other has stored.
 async fn store(api: &Api<Secret>, secret: &Secret) -> Result<()> {
-    match api.replace(SECRET, &PostParams::default(), secret).await {
+    match api
+        .replace(CERTIFICATE_SECRET, &PostParams::default(), secret)
+        .await
+    {
         Ok(_) => Ok(()),
         Err(Error::Api(status)) if status.code == 409 => Err(anyhow!(
             "somebody else stored a certificate at the same time"

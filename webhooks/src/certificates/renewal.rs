@@ -2,6 +2,7 @@
 //! (`src/process/certificate/keeper.rs`).
 
 use jiff::{SignedDuration, Timestamp};
+use sluice_crds::RENEWED_AT_ONE_IN;
 
 use crate::certificates::inspect::{Validity, validity};
 
@@ -13,7 +14,7 @@ impl Validity {
             .as_second()
             .saturating_sub(self.not_before.as_second());
         self.not_after
-            .checked_sub(SignedDuration::from_secs(life / 3))
+            .checked_sub(SignedDuration::from_secs(life) / RENEWED_AT_ONE_IN)
             .unwrap_or(self.not_before)
     }
 }

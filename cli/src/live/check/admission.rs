@@ -1,7 +1,7 @@
 //! Webhook configurations, and whether an object that breaks a rule is refused.
 
 use k8s_openapi::api::admissionregistration::v1::{
-    MutatingWebhookConfiguration, ValidatingWebhookConfiguration,
+    MutatingWebhookConfiguration, ValidatingWebhookConfiguration, WebhookClientConfig,
 };
 use k8s_openapi::api::batch::v1::Job;
 use kube::Client;
@@ -48,6 +48,27 @@ pub(super) async fn configured(client: &Client) -> Finding {
             }
         },
     )
+}
+
+/// How all webhooks are called: those that are shipped, and those of Sluice's own making.
+///
+/// # Errors
+/// The API server refuses or does not answer.
+pub(super) async fn client_configs(
+    client: &Client,
+) -> Result<Vec<WebhookClientConfig>, ClusterError> {
+    let mutating: Api<MutatingWebhookConfiguration> = Api::all(client.clone());
+    let validating: Api<ValidatingWebhookConfiguration> = Api::all(client.clone());
+    let mut all = Vec::new();
+    for name in [NAME, DECLARED] {
+        let found = answer("read the webhooks", mutating.get_opt(name)).await?;
+        let webhooks = found.and_then(|found| found.webhooks);
+        all.extend(webhooks.into_iter().flatten().map(|one| one.client_config));
+        let found = answer("read the webhooks", validating.get_opt(name)).await?;
+        let webhooks = found.and_then(|found| found.webhooks);
+        all.extend(webhooks.into_iter().flatten().map(|one| one.client_config));
+    }
+    Ok(all)
 }
 
 /// How many webhooks have no CA.

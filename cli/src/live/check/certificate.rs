@@ -1,22 +1,18 @@
 //! How long the certificate of the webhooks is valid, who renews it, and whether the webhooks trust it.
 
-use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
+use k8s_openapi::api::admissionregistration::v1::WebhookClientConfig;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::api::Api;
 use kube::{Client, ResourceExt};
+use sluice_crds::{CERT_MANAGER_ANNOTATION, CERTIFICATE_SECRET, RENEWED_AT_ONE_IN};
 use x509_parser::pem::parse_x509_pem;
 
+use super::admission::client_configs;
 use super::finding::{Finding, of};
 use crate::cluster::answer;
 
-/// The Secret that all replicas share.
-const SECRET: &str = "sluice-webhook-certificate";
-/// The webhook configuration that tells whether its CA is trusted.
-const CONFIGURATION: &str = "sluice";
-/// Written by cert-manager into the Secrets that it keeps.
-const BY_CERT_MANAGER: &str = "cert-manager.io/certificate-name";
-/// A third of its life before its end it is renewed. Whoever renews it has this long for it.
+/// Whoever renews it has this long for it.
 const RENEWAL: SignedDuration = SignedDuration::from_hours(24);
 
 /// From when to when a certificate is valid.
@@ -29,17 +25,15 @@ struct Validity {
 /// Checks it.
 pub(super) async fn check(client: &Client, namespace: &str) -> Finding {
     let secrets: Api<Secret> = Api::namespaced(client.clone(), namespace);
-    let webhooks: Api<ValidatingWebhookConfiguration> = Api::all(client.clone());
     let found = async {
-        let secret = answer("read the certificate", secrets.get(SECRET)).await?;
-        let webhooks = webhooks.get_opt(CONFIGURATION);
-        Ok((secret, answer("read the webhooks", webhooks).await?))
+        let secret = answer("read the certificate", secrets.get(CERTIFICATE_SECRET)).await?;
+        Ok((secret, client_configs(client).await?))
     };
     of("certificate", found.await, |(secret, webhooks)| {
         let told = judge(&secret, Timestamp::now())?;
-        match webhooks.map(|webhooks| untrusting(&webhooks, &secret)) {
-            None | Some(0) => Ok(told),
-            Some(count) => Err(format!(
+        match untrusting(&webhooks, &secret) {
+            0 => Ok(told),
+            count => Err(format!(
                 "{told}; {count} webhooks trust another CA: the leader puts that right within seconds, if its account may"
             )),
         }
@@ -51,7 +45,7 @@ fn judge(secret: &Secret, now: Timestamp) -> Result<String, String> {
     let pem = field(secret, "tls.crt").filter(|pem| !pem.is_empty());
     let pem = pem.ok_or("there is none yet: no replica has led since Sluice was installed")?;
     let valid = validity(pem)?;
-    let renews = match secret.annotations().get(BY_CERT_MANAGER) {
+    let renews = match secret.annotations().get(CERT_MANAGER_ANNOTATION) {
         Some(name) => format!("cert-manager renews it by Certificate {name}"),
         None => format!("the leader renews it from {} on", valid.renewal()),
     };
@@ -77,10 +71,12 @@ fn judge(secret: &Secret, now: Timestamp) -> Result<String, String> {
 }
 
 impl Validity {
-    /// A third of its life before its end.
+    /// When it is to be renewed.
     fn renewal(self) -> Timestamp {
         let life = self.until.duration_since(self.from);
-        self.until.checked_sub(life / 3).unwrap_or(self.from)
+        self.until
+            .checked_sub(life / RENEWED_AT_ONE_IN)
+            .unwrap_or(self.from)
     }
 }
 
@@ -97,11 +93,10 @@ fn validity(pem: &[u8]) -> Result<Validity, String> {
 }
 
 /// How many webhooks don't trust the CA of the certificate.
-fn untrusting(webhooks: &ValidatingWebhookConfiguration, secret: &Secret) -> usize {
+fn untrusting(webhooks: &[WebhookClientConfig], secret: &Secret) -> usize {
     let ca = field(secret, "ca.crt").map(<[u8]>::trim_ascii);
     let ca = ca.unwrap_or_default();
-    let webhooks = webhooks.webhooks.iter().flatten();
-    let bundles = webhooks.map(|webhook| webhook.client_config.ca_bundle.as_ref());
+    let bundles = webhooks.iter().map(|webhook| webhook.ca_bundle.as_ref());
     let trusts = |bundle: &[u8]| ca.is_empty() || bundle.windows(ca.len()).any(|part| part == ca);
     bundles
         .filter(|bundle| !bundle.is_some_and(|bundle| trusts(&bundle.0)))
@@ -115,7 +110,10 @@ fn field<'a>(secret: &'a Secret, key: &str) -> Option<&'a [u8]> {
 
 #[cfg(test)]
 mod tests {
+    use std::convert::Infallible;
+
     use k8s_openapi::ByteString;
+    use kube::client::Body;
     use serde_json::{Value, json};
 
     use super::*;
@@ -134,7 +132,7 @@ mod tests {
     #[test]
     fn its_end_and_who_renews_it_are_told() {
         let by_sluice = || json!({});
-        let by_other = || json!({(BY_CERT_MANAGER): "sluice-webhook"});
+        let by_other = || json!({(CERT_MANAGER_ANNOTATION): "sluice-webhook"});
         for (name, now, annotations, certificate, expected) in [
             (
                 "valid",
@@ -201,13 +199,44 @@ mod tests {
         secret.data.as_mut().unwrap().extend([ca]);
         let webhook = |bundle: Option<&str>| {
             let bundle = bundle.map(|text| ByteString(text.as_bytes().to_vec()));
-            json!({"name": "w", "admissionReviewVersions": [], "sideEffects": "None",
-                   "clientConfig": {"caBundle": bundle}})
+            WebhookClientConfig {
+                ca_bundle: bundle,
+                ..WebhookClientConfig::default()
+            }
         };
-        let webhooks = json!({"webhooks": [
-            webhook(Some("one\nother\n")), webhook(Some("other\n")), webhook(None),
-        ]});
-        let webhooks = serde_json::from_value(webhooks).unwrap();
+        let webhooks = [
+            webhook(Some("one\nother\n")),
+            webhook(Some("other\n")),
+            webhook(None),
+        ];
         assert_eq!(untrusting(&webhooks, &secret), 2);
+    }
+
+    /// The webhooks of declared kinds, and those that hold, are called as those that judge.
+    #[tokio::test]
+    async fn all_webhooks_are_looked_at() {
+        let each = tower::service_fn(async |request: http::Request<Body>| {
+            let bundle = ByteString(request.uri().path().as_bytes().to_vec());
+            let configuration = json!({"metadata": {}, "webhooks": [
+                {"name": "w", "admissionReviewVersions": [], "sideEffects": "None", "clientConfig": {"caBundle": bundle}},
+            ]});
+            let body = Body::from(configuration.to_string().into_bytes());
+            Ok::<_, Infallible>(http::Response::new(body))
+        });
+        let client = Client::new(each, "default");
+        let all = client_configs(&client).await.unwrap().into_iter();
+        let asked = all.map(|config| String::from_utf8(config.ca_bundle.unwrap().0).unwrap());
+        let (group, names) = (
+            "/apis/admissionregistration.k8s.io/v1",
+            ["sluice", "sluice-declared"],
+        );
+        let expected = names.map(|name| {
+            let kinds = [
+                "mutatingwebhookconfigurations",
+                "validatingwebhookconfigurations",
+            ];
+            kinds.map(|kind| format!("{group}/{kind}/{name}"))
+        });
+        assert_eq!(asked.collect::<Vec<_>>(), expected.concat());
     }
 }

@@ -2,7 +2,7 @@
 //! change in the objects that it edits. RBAC allows less; this holds whatever role somebody adds to it.
 
 use k8s_openapi::api::admissionregistration::v1::NamedRuleWithOperations;
-use sluice_crds::{GROUP, JobKindSpec};
+use sluice_crds::{CERTIFICATE_SECRET, GROUP, JobKindSpec};
 
 use crate::manifests::cel::syntax::{forbidden, text, texts, variable, when};
 use crate::manifests::declared::DECLARED;
@@ -166,7 +166,7 @@ fn table() -> String {
     let edited = format!(
         "variables.where == 'own' ? variables.resource in {} :\n\
          variables.where == 'core' ? variables.resource == 'pods' || variables.resource == 'secrets' && \
-         request.name == 'sluice-webhook-certificate' && request.namespace == variables.home :\n\
+         request.name == '{CERTIFICATE_SECRET}' && request.namespace == variables.home :\n\
          variables.where == 'admissionregistration.k8s.io' ? variables.resource in \
          {WEBHOOK_CONFIGURATIONS} && request.name in ['{CONFIGURATION}', '{DECLARED}'] :\n\
          variables.where == 'apiregistration.k8s.io' ? variables.resource == 'apiservices' && request.name == '{}' :\n\
