@@ -39,7 +39,7 @@ what Sluice suspended is started, and scheduling gates that nobody lifts any mor
 Sluice's own, and those that stand for gates which were lifted from the object. What an external gate holds, what its owner has suspended, and what was taken out of its queue (spec.active of its Workload) stays,
 and is listed.
 
-Where Sluice was installed by Helm, run `helm uninstall` afterwards.
+Where Sluice was installed by Helm, run `helm uninstall` afterwards: until then the release is installed for Helm.
 
 Examples:
   # See what would be done

@@ -11,6 +11,7 @@ use sluice_testbed::{Assets, ControlPlane, Options, Sluice, SluiceOptions, event
 use super::{Folder, ROOT, admission_kinds};
 use crate::support::bed::{BINARY, persevere, see_leading};
 use crate::support::objects::{Job, is_suspended, quota};
+use crate::support::plugin::run_on;
 use crate::support::{DEADLINE, Scene};
 
 /// What Sluice is made of, but for its CRDs, what users make, and what holds and judges.
@@ -272,4 +273,26 @@ async fn the_chart_of_the_crds_keeps_them_up_to_date() -> Result<()> {
     helm.run(&["uninstall", "sluice-crds", "--namespace=default"])
         .await?;
     column().await.map(drop)
+}
+
+/// What the plugin takes away Helm counts as installed still, until it is told to forget the release.
+#[tokio::test]
+async fn helm_forgets_after_the_plugin_has_taken_sluice_away() -> Result<()> {
+    let cp = ControlPlane::start(Options::default()).await?;
+    let helm = Helm::of(&cp).await?;
+    let chart = chart("sluice");
+    let install = ["install", "queues", &chart, "--create-namespace"];
+    let flags = ["--namespace=taken-away", "--set=variant=policies"];
+    helm.run(&[&install[..], &flags].concat()).await?;
+    cp.crds_established().await?;
+    let (code, told, lacks) = run_on(&cp, "uninstall --release-jobs").await?;
+    ensure!(code == 0, "{told}{lacks}");
+    let list = ["list", "--short", "--namespace=taken-away"];
+    let left = helm.run(&list).await?;
+    ensure!(left.trim() == "queues", "{left}");
+    helm.run(&["uninstall", "queues", "--namespace=taken-away"])
+        .await?;
+    let left = helm.run(&list).await?;
+    ensure!(left.trim().is_empty(), "{left}");
+    Ok(())
 }
