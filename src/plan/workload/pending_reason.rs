@@ -65,9 +65,8 @@ impl NotReserved {
                 Note::warning("Inadmissible", message)
             }
             Self::NoPriority(reason) => Note::warning(reason, message),
-            Self::SchedulingGated => Note::normal(self.as_str(), message),
             Self::OnHold => Note::normal(SUSPENDED, message),
-            Self::Deleted => Note::normal(self.as_str(), message),
+            Self::SchedulingGated | Self::Deleted => Note::normal(self.as_str(), message),
         }
     }
 }

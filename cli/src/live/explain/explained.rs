@@ -124,12 +124,11 @@ pub async fn explained(
         }
         None => None,
     };
-    let told = match workload {
-        Some(workload) => conditions(workload),
-        None => {
-            let found = last_event(client, &job.namespace, &job.name).await;
-            or_note(LAST_TOLD, found, tell)?
-        }
+    let told = if let Some(workload) = workload {
+        conditions(workload)
+    } else {
+        let found = last_event(client, &job.namespace, &job.name).await;
+        or_note(LAST_TOLD, found, tell)?
     };
     let explanation = match explanation(client, job).await {
         Ok(explanation) => explanation,
