@@ -57,7 +57,7 @@ pub fn latest<'a>(own: &str, terms: impl Iterator<Item = &'a str>) -> Option<&'a
 /// ended before it could take it back: its term is not the latest in which anything was admitted, as far as that is
 /// known, and its job has never been released.
 pub fn is_doubtful(term: &str, latest: Option<&str>, is_released: bool) -> bool {
-    !is_released && latest != Some(term)
+    !is_released && latest.is_some_and(|latest| latest != term)
 }
 
 /// The number of a term and its Lease. A Sluice without terms wrote neither.
@@ -181,13 +181,13 @@ mod tests {
             (
                 "two were deleted: nobody knows",
                 &["20.other", "1.third"],
-                &["20.other", "1.third"],
+                &[],
             ),
             ("of a Sluice without terms", &["", ""], &[]),
             (
                 "of one, and then one of a Lease that is gone",
                 &["", "2.other"],
-                &["", "2.other"],
+                &[],
             ),
         ];
         for (name, terms, expected) in table {

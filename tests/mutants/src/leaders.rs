@@ -25,8 +25,8 @@ pub(crate) static MUTANTS: &[Mutant] = &[
         "what the leader before may have seen too late is not doubted",
         "src/plan/workload/ended_term_admissions.rs",
         (
-            "!is_released && latest != Some(term)",
-            "is_released && latest != Some(term)",
+            "!is_released && latest.is_some_and(",
+            "is_released && latest.is_some_and(",
         ),
         Unit(
             "src",
