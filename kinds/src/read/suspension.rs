@@ -36,6 +36,11 @@ impl HeldMark {
         })
     }
 
+    /// The mark that an object carries, if it carries one.
+    pub fn of_object(object: &Value) -> Option<Self> {
+        Self::read(annotation_text(object, HELD_ANNOTATION))
+    }
+
     /// The value of the annotation.
     pub const fn value(self) -> &'static str {
         match self {

@@ -2,10 +2,9 @@
 //! starts it, loses its last gate or the controller above it, or is no exception any more. It is judged as if it were new.
 
 use serde_json::Value;
-use sluice_crds::HELD_ANNOTATION;
 use sluice_kinds::HeldMark;
 use sluice_kinds::gates::{self, Gate, gate_annotations};
-use sluice_kinds::metadata::{annotation_text, controller};
+use sluice_kinds::metadata::controller;
 use sluice_kinds::problem::{Problem, fill};
 
 use crate::admission::edit::Edit;
@@ -82,9 +81,7 @@ fn loses_last_gate(request: &Request, old: &Value) -> bool {
 fn is_started(request: &Request, old: &Value, new: &Value, policy: &Policy) -> bool {
     let kind = policy.kind(&request.kind.group, &request.kind.kind);
     let kind = kind.filter(|kind| kind.suspend_path().is_some());
-    let is_marked = |object: &Value| {
-        HeldMark::read(annotation_text(object, HELD_ANNOTATION)) == Some(HeldMark::Held)
-    };
+    let is_marked = |object| HeldMark::of_object(object) == Some(HeldMark::Held);
     kind.is_some_and(|kind| {
         kind.suspended(old) == Ok(true)
             && match kind.suspended(new) {

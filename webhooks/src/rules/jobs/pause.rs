@@ -4,8 +4,6 @@
 
 use json_patch::PatchOperation;
 use serde_json::Value;
-use sluice_crds::HELD_ANNOTATION;
-use sluice_kinds::metadata::annotation_text;
 use sluice_kinds::{CompiledKind, HeldMark, Hold};
 
 use crate::admission::edit::Edit;
@@ -81,7 +79,7 @@ fn waits_on(
     (old, new): (&Value, &Value),
     policy: &Policy,
 ) -> bool {
-    let mark = HeldMark::read(annotation_text(old, HELD_ANNOTATION));
+    let mark = HeldMark::of_object(old);
     let Some(path) = kind.suspend_path().filter(|_| mark == Some(HeldMark::Held)) else {
         return false;
     };
@@ -132,7 +130,7 @@ fn is_applied_again(
 
 /// Whether the user of a suspended object has suspended it.
 fn is_paused(object: &Value) -> bool {
-    HeldMark::read(annotation_text(object, HELD_ANNOTATION)) == Some(HeldMark::Released)
+    HeldMark::of_object(object) == Some(HeldMark::Released)
 }
 
 /// Whether who suspends a job follows the advice of a refusal: it joins a queue in the same update, or
