@@ -18,14 +18,13 @@ const DECLARED: &str = "sluice-declared";
 
 /// Whether the webhook configurations are there, both that are shipped and both that Sluice makes, and trust somebody.
 pub(super) async fn configured(client: &Client) -> Finding {
-    let mutating: Api<MutatingWebhookConfiguration> = Api::all(client.clone());
-    let validating: Api<ValidatingWebhookConfiguration> = Api::all(client.clone());
-    let named = async |name: &str| -> Result<_, ClusterError> {
-        let mutating = answer("read the webhooks", mutating.get_opt(name)).await?;
-        let validating = answer("read the webhooks", validating.get_opt(name)).await?;
-        Ok(mutating.zip(validating))
+    let found = async {
+        let both = async |name| {
+            let (mutating, validating) = named(client, name).await?;
+            Ok::<_, ClusterError>(mutating.zip(validating))
+        };
+        Ok((both(NAME).await?, both(DECLARED).await?))
     };
-    let found = async { Ok((named(NAME).await?, named(DECLARED).await?)) };
     of(
         "webhook configurations",
         found.await,
@@ -57,18 +56,33 @@ pub(super) async fn configured(client: &Client) -> Finding {
 pub(super) async fn client_configs(
     client: &Client,
 ) -> Result<Vec<WebhookClientConfig>, ClusterError> {
-    let mutating: Api<MutatingWebhookConfiguration> = Api::all(client.clone());
-    let validating: Api<ValidatingWebhookConfiguration> = Api::all(client.clone());
     let mut all = Vec::new();
     for name in [NAME, DECLARED] {
-        let found = answer("read the webhooks", mutating.get_opt(name)).await?;
-        let webhooks = found.and_then(|found| found.webhooks);
-        all.extend(webhooks.into_iter().flatten().map(|one| one.client_config));
-        let found = answer("read the webhooks", validating.get_opt(name)).await?;
-        let webhooks = found.and_then(|found| found.webhooks);
-        all.extend(webhooks.into_iter().flatten().map(|one| one.client_config));
+        let (mutating, validating) = named(client, name).await?;
+        let mutating = mutating.and_then(|found| found.webhooks);
+        let validating = validating.and_then(|found| found.webhooks);
+        all.extend((mutating.into_iter().flatten()).map(|webhook| webhook.client_config));
+        all.extend((validating.into_iter().flatten()).map(|webhook| webhook.client_config));
     }
     Ok(all)
+}
+
+/// The webhook configurations of a name.
+async fn named(
+    client: &Client,
+    name: &str,
+) -> Result<
+    (
+        Option<MutatingWebhookConfiguration>,
+        Option<ValidatingWebhookConfiguration>,
+    ),
+    ClusterError,
+> {
+    let mutating: Api<MutatingWebhookConfiguration> = Api::all(client.clone());
+    let validating: Api<ValidatingWebhookConfiguration> = Api::all(client.clone());
+    let mutating = answer("read the webhooks", mutating.get_opt(name)).await?;
+    let validating = answer("read the webhooks", validating.get_opt(name)).await?;
+    Ok((mutating, validating))
 }
 
 /// How many webhooks have no CA.
