@@ -311,12 +311,8 @@ impl Controller {
         if known.is_some_and(|known| uid.is_some_and(|uid| *known.uid != *uid)) {
             return;
         }
-        // Also of one that could never be read.
-        let is_known = known.is_some();
+        // Also one that could never be read, and is not known.
         self.can_be_read(&Source::Workload, &key.namespace, &key.name);
-        if !is_known {
-            return;
-        }
         if let Some(Owner { subject, .. }) = self
             .objects
             .remove_workload(key)

@@ -8,6 +8,7 @@
 pub(super) mod children;
 pub(super) mod devices;
 pub(super) mod jobs;
+mod lookups;
 pub(super) mod owners;
 pub(super) mod pods;
 pub(super) mod rereads;

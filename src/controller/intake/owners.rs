@@ -2,7 +2,6 @@
 //! watches. Asked once for each owner, by name, and believed only if the UID is right. What follows from
 //! it for a job is `lineage.rs`.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,13 +14,11 @@ use crate::api::lookup::Found;
 use crate::cache::pod::OwnerRef;
 use crate::cache::{Subject, Uid};
 use crate::controller::Controller;
+use crate::controller::intake::lookups::Lookups;
 use crate::plan::children::lineage::Known;
 use crate::process::clock::{Moment, Now};
 use crate::process::hashing::{HashMap, HashSet};
-use crate::process::invariants::violated;
 
-/// Questions at the same time.
-const CONCURRENCY: usize = 8;
 /// How long to wait before one that was not answered is asked again, and how often. Then it is asked
 /// again when something is seen of its pods.
 const RETRY: Duration = Duration::from_secs(2);
@@ -33,10 +30,7 @@ const KEPT_MAX: usize = 10_000;
 /// Questions about owners.
 pub struct Owners {
     queue_labels: QueueLabels,
-    waiting: VecDeque<Question>,
-    /// Questions that were not answered, until they are asked again: meanwhile others are.
-    later: VecDeque<(Moment, Question)>,
-    running: usize,
+    lookups: Lookups<Question>,
     asked: HashSet<Place>,
     /// What was found out lately.
     facts: HashMap<Place, (Known, Moment)>,
@@ -71,9 +65,7 @@ impl Owners {
     pub fn new(queue_labels: QueueLabels) -> Self {
         Self {
             queue_labels,
-            waiting: VecDeque::new(),
-            later: VecDeque::new(),
-            running: 0,
+            lookups: Lookups::default(),
             asked: HashSet::default(),
             facts: HashMap::default(),
             between: HashMap::default(),
@@ -92,7 +84,7 @@ impl Owners {
     /// Asks what an owner is that an object in this namespace names.
     pub fn look_up(&mut self, owner: &Arc<OwnerRef>, namespace: &Arc<str>) {
         if self.asked.insert((namespace.clone(), owner.clone())) {
-            self.waiting.push_back(Question {
+            self.lookups.ask(Question {
                 namespace: namespace.clone(),
                 owner: owner.clone(),
                 tries: 0,
@@ -135,15 +127,7 @@ impl Owners {
 
     /// The next question to be asked, if there may be one more at the same time.
     pub fn start(&mut self, now: Moment) -> Option<Question> {
-        if CONCURRENCY <= self.running {
-            return None;
-        }
-        while let Some((_, question)) = self.later.pop_front_if(|(due, _)| *due <= now) {
-            self.waiting.push_back(question);
-        }
-        let question = self.waiting.pop_front()?;
-        self.running += 1;
-        Some(question)
+        self.lookups.start(now, |_| true)
     }
 
     /// Forgets owners of owners that `is_needed` does not name, and answers that are old, or were none.
@@ -159,10 +143,7 @@ impl Controller {
     /// Takes in who owns what: the pods and jobs below are looked at again.
     pub(in crate::controller) fn owner_found(&mut self, answer: Answer) {
         let Answer { question, found } = answer;
-        if self.owners.running == 0 {
-            violated("a question about an owner that is answered was asked");
-        }
-        self.owners.running = self.owners.running.saturating_sub(1);
+        self.owners.lookups.ended();
         let Question {
             namespace, owner, ..
         } = question.clone();
@@ -176,7 +157,7 @@ impl Controller {
                     ..question
                 };
                 let due = self.now.moment.after(RETRY);
-                self.owners.later.push_back((due, again));
+                self.owners.lookups.ask_again(due, again);
                 return;
             }
             Found::Unanswered => None,

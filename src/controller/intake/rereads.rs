@@ -2,7 +2,7 @@
 //! their pods has. A job that waits asks for what its pods will ask for; one that is admitted is read again too,
 //! for its next admission. Of an object only its record is kept, so that each is asked for by name.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use kube::api::ApiResource;
@@ -11,11 +11,9 @@ use crate::api::lookup::FoundJob;
 use crate::cache::additions::Added;
 use crate::cache::{JobKey, Source};
 use crate::controller::Controller;
+use crate::controller::intake::lookups::Lookups;
 use crate::process::clock::Moment;
-use crate::process::invariants::violated;
 
-/// Jobs that are read at the same time.
-const CONCURRENCY: usize = 8;
 /// How long to wait before a job that could not be read is asked for again, and how often.
 const RETRY: Duration = Duration::from_secs(5);
 const TRIES: u32 = 10;
@@ -42,32 +40,24 @@ pub struct ReadAgain {
 /// Jobs that are to be read again.
 #[derive(Debug, Default)]
 pub struct Rereads {
-    waiting: VecDeque<Reread>,
-    /// Those that were not answered, until they are asked for again: meanwhile others are.
-    later: VecDeque<(Moment, Reread)>,
+    lookups: Lookups<Reread>,
     /// Those that wait, so that each does once.
     known: BTreeSet<JobKey>,
-    running: usize,
 }
 
 impl Rereads {
     fn add(&mut self, reread: Reread) {
         if self.known.insert(reread.key.clone()) {
-            self.waiting.push_back(reread);
+            self.lookups.ask(reread);
         }
     }
 
     /// The next job to be asked for, if there may be one more at the same time.
     pub fn start(&mut self, now: Moment) -> Option<Reread> {
-        if CONCURRENCY <= self.running {
-            return None;
-        }
-        while let Some((_, reread)) = self.later.pop_front_if(|(due, _)| *due <= now) {
-            self.add(reread);
-        }
-        let next = self.waiting.pop_front()?;
+        let known = &mut self.known;
+        let is_wanted = |reread: &Reread| known.insert(reread.key.clone());
+        let next = self.lookups.start(now, is_wanted)?;
         self.known.remove(&next.key);
-        self.running += 1;
         Some(next)
     }
 }
@@ -96,10 +86,7 @@ impl Controller {
     /// Takes in a job that was read again.
     pub(in crate::controller) fn read_again(&mut self, answer: ReadAgain) {
         let ReadAgain { reread, found } = answer;
-        if self.rereads.running == 0 {
-            violated("a job that was read again was to be read");
-        }
-        self.rereads.running = self.rereads.running.saturating_sub(1);
+        self.rereads.lookups.ended();
         match found {
             FoundJob::Object(object) => {
                 let kind = &reread.key.kind;
@@ -115,7 +102,7 @@ impl Controller {
                     ..reread
                 };
                 let due = self.now.moment.after(RETRY);
-                self.rereads.later.push_back((due, again));
+                self.rereads.lookups.ask_again(due, again);
             }
             FoundJob::Unanswered => tracing::warn!(
                 kind = %reread.key.kind, namespace = %reread.key.namespace, name = %reread.key.name,
@@ -128,6 +115,7 @@ impl Controller {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::controller::intake::lookups::CONCURRENCY;
 
     fn reread(number: usize) -> Reread {
         Reread {
@@ -149,7 +137,7 @@ mod tests {
     fn what_was_not_answered_takes_no_place_while_it_waits() {
         let mut rereads = Rereads::default();
         let due = now().after(RETRY);
-        rereads.later.push_back((due, reread(0)));
+        rereads.lookups.ask_again(due, reread(0));
         rereads.add(reread(1));
         let mut started = |now| rereads.start(now).map(|reread| reread.key.name);
         assert_eq!(started(now()).as_deref(), Some("job-1"));
@@ -166,9 +154,9 @@ mod tests {
         }
         let started = std::iter::from_fn(|| rereads.start(now())).count();
         assert_eq!(started, CONCURRENCY);
-        rereads.running -= 1;
+        rereads.lookups.ended();
         // It may have changed since it was asked for.
         rereads.add(reread(0));
-        assert_eq!(rereads.waiting.len(), 3);
+        assert_eq!(rereads.lookups.waiting(), 3);
     }
 }
