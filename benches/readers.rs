@@ -11,20 +11,18 @@
 
 mod shared;
 
-use std::net::TcpListener;
-use std::path::Path;
 use std::time::Instant;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use kube::Client;
-use serde_json::{Value, json};
+use serde_json::Value;
 use shared::{DEADLINE, count, create_waiting, memory, mib, percentile, queues, see_pending};
-use sluice_testbed::{ControlPlane, NAMESPACE, Options, Sluice, SluiceOptions, wait_for};
+use sluice_testbed::{
+    ControlPlane, Options, Sluice, SluiceOptions, free_port, register_visibility, wait_for,
+};
 
 /// Where the API is.
 const ROOT: &str = "/apis/visibility.sluice.dev/v1alpha1";
-/// What registers it.
-const SERVICE: &str = "config/visibility/api-service.yaml";
 
 #[tokio::main]
 async fn main() -> Result<()> {
@@ -34,13 +32,10 @@ async fn main() -> Result<()> {
         ..Options::with_crds()?
     };
     let control_plane = ControlPlane::start(options).await?;
-    let port = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port();
-    let sluice = SluiceOptions {
-        args: vec![format!("--visibility-bind=127.0.0.1:{port}")],
-        ..SluiceOptions::new(env!("CARGO_BIN_EXE_sluice"))
-    };
+    let port = free_port()?;
+    let sluice = SluiceOptions::new(env!("CARGO_BIN_EXE_sluice")).with_visibility(port);
     let sluice = Sluice::install(&control_plane, sluice).await?;
-    register(&control_plane, port).await?;
+    register_visibility(&control_plane, port).await?;
     sluice.start().await?;
     let (client, applied) = (control_plane.client()?, queues(8));
     let applied = control_plane.kubectl(["apply", "-f", "-"], Some(&applied));
@@ -80,25 +75,6 @@ async fn main() -> Result<()> {
     print("explanation", measured(&client, reads, path).await?);
     let path = |_: usize| "clusterqueues/bench/tree".to_owned();
     print("tree", measured(&client, reads, path).await?);
-    Ok(())
-}
-
-/// Has the API server pass requests on to that port, by the APIService that is shipped. A Service is given no loopback
-/// address, but an external name may lead to one.
-async fn register(control_plane: &ControlPlane, port: u16) -> Result<()> {
-    let service = json!({
-        "apiVersion": "v1", "kind": "Service",
-        "metadata": {"name": "sluice-visibility", "namespace": NAMESPACE},
-        "spec": {"type": "ExternalName", "externalName": "localhost"},
-    });
-    let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join(SERVICE);
-    let shipped = std::fs::read_to_string(shipped)?;
-    let here = shipped.replace("    port: 443\n", &format!("    port: {port}\n"));
-    ensure!(here != shipped, "{SERVICE} names no port 443");
-    for manifest in [service.to_string(), here] {
-        let applied = control_plane.kubectl(["apply", "-f", "-"], Some(&manifest));
-        applied.await?.ok()?;
-    }
     Ok(())
 }
 

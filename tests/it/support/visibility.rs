@@ -1,52 +1,24 @@
 //! visibility.sluice.dev behind the API server of a test: how it is registered, and asked.
 
-use std::net::TcpListener;
-
 use anyhow::{Result, ensure};
-use serde_json::{Value, json};
-use sluice_testbed::{NAMESPACE, SluiceOptions, eventually};
+use serde_json::Value;
+pub use sluice_testbed::free_port;
+use sluice_testbed::{SluiceOptions, eventually, register_visibility};
 
 use super::bed::{BINARY, Bed};
 use super::{DEADLINE, Scene};
 
 /// Where the API is.
 pub const ROOT: &str = "/apis/visibility.sluice.dev/v1alpha1";
-/// Where it is.
-const SERVICE: &str = "config/visibility/api-service.yaml";
-
-/// A port that is free at the moment.
-pub fn free_port() -> Result<u16> {
-    Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
-}
 
 /// A Sluice that serves the API on a port of this machine.
 pub fn options(port: u16) -> SluiceOptions {
-    SluiceOptions {
-        args: vec![format!("--visibility-bind=127.0.0.1:{port}")],
-        ..SluiceOptions::new(BINARY)
-    }
+    SluiceOptions::new(BINARY).with_visibility(port)
 }
 
-/// Has the API server pass requests on to that port, by the APIService that is shipped. A Service is given no loopback
-/// address, but an external name may lead to one.
+/// Has the API server pass requests on to that port.
 pub async fn register(bed: &Bed, port: u16) -> Result<()> {
-    let service = json!({
-        "apiVersion": "v1", "kind": "Service",
-        "metadata": {"name": "sluice-visibility", "namespace": NAMESPACE},
-        "spec": {"type": "ExternalName", "externalName": "localhost"},
-    });
-    let shipped = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(SERVICE);
-    let shipped = std::fs::read_to_string(shipped)?;
-    let here = shipped.replace("    port: 443\n", &format!("    port: {port}\n"));
-    ensure!(here != shipped, "{SERVICE} names no port 443");
-    for manifest in [service.to_string(), here] {
-        let applied = bed
-            .cp
-            .kubectl(["apply", "-f", "-"], Some(&manifest))
-            .await?;
-        applied.ok()?;
-    }
-    Ok(())
+    register_visibility(&bed.cp, port).await
 }
 
 /// What the API server answers to a user, or to an administrator.

@@ -51,10 +51,11 @@ pub use operators::crds::Crds;
 pub use operators::karpenter::Karpenter;
 pub use operators::{Operator, Operators};
 pub use processes::http::sum_of_series;
+pub use processes::ports::free as free_port;
 pub use processes::proxy::Proxy;
 pub use processes::{Launch, Process, send_signal};
 pub use programs::assets::{Assets, repository};
-pub use sluice::{NAMESPACE, Shared, Sluice, SluiceOptions, apply_crds};
+pub use sluice::{NAMESPACE, Shared, Sluice, SluiceOptions, apply_crds, register_visibility};
 pub use wait::{eventually, wait_for};
 
 /// Pod annotation: how long the pod runs, in seconds (`"2"`, `"0.5"`) or `"forever"`. Without it

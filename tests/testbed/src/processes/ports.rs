@@ -21,7 +21,10 @@ pub(crate) struct Reserved {
 }
 
 /// A port nobody listens on now.
-pub(crate) fn free() -> Result<u16> {
+///
+/// # Errors
+/// When none was found.
+pub fn free() -> Result<u16> {
     first(|address| {
         TcpListener::bind(address)?;
         Ok(address.port())

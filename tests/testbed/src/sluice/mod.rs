@@ -4,6 +4,7 @@
 mod manifests;
 mod readiness;
 mod shared;
+mod visibility;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
@@ -24,6 +25,7 @@ use manifests::{apply_config, local_manifests};
 use readiness::{client_of, holds, trusted, wait_for_rights};
 pub use shared::Shared;
 use shared::lost_leases;
+pub use visibility::register_visibility;
 
 /// Where the manifests put it.
 pub const NAMESPACE: &str = "sluice-system";
