@@ -23,7 +23,8 @@ pub struct Child {
     pub is_decided: bool,
     /// The owner that has to be looked up before it can be decided what this object is.
     pub waits_for: Option<Uid>,
-    /// The object: while it waits for that, and where the pods of its owner are those that it has.
+    /// The object: while it waits for that, or for everything to be listed, and where the pods of its owner are those
+    /// that it has.
     pub record: Option<Box<JobRecord>>,
 }
 
@@ -90,6 +91,14 @@ impl Children {
     pub fn waiting_for(&self, uid: &str) -> Vec<JobKey> {
         let waiting = self.waiting.get(uid).into_iter().flatten();
         waiting.cloned().collect()
+    }
+
+    /// Objects without queue and gates that are kept whole.
+    pub fn unmarked(&self) -> Vec<(JobKey, JobRecord)> {
+        let unmarked = self.by_key.iter().filter(|(_, child)| !child.is_marked);
+        unmarked
+            .filter_map(|(key, child)| Some((key.clone(), child.record.as_deref()?.clone())))
+            .collect()
     }
 
     /// What the child at `key` was found to be it stays.

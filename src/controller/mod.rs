@@ -412,6 +412,7 @@ impl Controller {
             self.set_doubtful_aside();
             // What jobs were told before the start is not told again.
             self.recorder.set_quiet(true);
+            self.decide_unmarked();
             self.decide_again(self.objects.children.waiting());
             self.plan_and_decide();
             self.recorder.set_quiet(false);

@@ -13,11 +13,26 @@ use crate::controller::Controller;
 impl Controller {
     /// Whether the pods of the object's owner are those of the object, by what it says of itself.
     pub(in crate::controller) fn shows_pods_of_owner(&self, key: &JobKey, job: &JobRecord) -> bool {
-        let owner = job.owner.as_ref().and_then(|owner| self.declared(owner));
-        let own = self.kinds.compiled(&key.kind);
-        owner.zip(own).is_some_and(|(owner, own)| {
-            owner.has_pods_of_children() && owner.makes(&own.group, &own.kind)
-        })
+        let maker = self.maker(key, job);
+        maker.is_some_and(|maker| maker.has_pods_of_children())
+    }
+
+    /// The JobKind of the object's owner, by what it says of itself, if that kind makes objects like it.
+    pub(in crate::controller) fn maker(
+        &self,
+        key: &JobKey,
+        job: &JobRecord,
+    ) -> Option<Arc<CompiledKind>> {
+        let owner = job.owner.as_ref().and_then(|owner| self.declared(owner))?;
+        let own = self.kinds.compiled(&key.kind)?;
+        owner.makes(&own.group, &own.kind).then_some(owner)
+    }
+
+    /// Decides what objects without queue and gates are that came before everything was listed.
+    pub(in crate::controller) fn decide_unmarked(&mut self) {
+        for (key, record) in self.objects.children.unmarked() {
+            self.sort_in(&key, record);
+        }
     }
 
     /// Takes in an object that is not managed by itself.

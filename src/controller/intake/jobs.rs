@@ -34,7 +34,7 @@ impl Controller {
     }
 
     /// Takes in a job, or an object that goes with one.
-    fn sort_in(&mut self, key: &JobKey, record: JobRecord) {
+    pub(in crate::controller) fn sort_in(&mut self, key: &JobKey, record: JobRecord) {
         let uid = record.uid.clone();
         let subject = Subject::Job(uid.clone());
         // What of a JobKind that is deleted holds no quota is not looked after any more.
@@ -48,30 +48,18 @@ impl Controller {
             self.forget_child(key);
             return self.job_seen(key, record);
         }
-        let shows_pods = self.shows_pods_of_owner(key, &record);
-        if !record.is_managed() && !shows_pods {
-            self.forget_child(key);
-            self.tell_left_suspended(key, &record);
-            return self.leave(key, &uid);
+        if !record.is_managed() {
+            return self.sort_in_unmarked(key, record);
         }
+        let shows_pods = self.shows_pods_of_owner(key, &record);
         let child = |record: JobRecord, is_decided, waits_for| Child {
             uid: record.uid.clone(),
             owner: record.owner.clone(),
-            is_marked: record.is_managed(),
+            is_marked: true,
             is_decided,
             waits_for,
             record: Some(Box::new(record)),
         };
-        if !record.is_managed() {
-            self.leave(key, &uid);
-            // Its controller may have made it without the label of its owner.
-            if matches!(self.lineage(key, &record), Lineage::Child) {
-                self.check_excess(key, &record);
-            } else {
-                self.excess_children.forget(key);
-            }
-            return self.child_seen(key, child(record, false, None));
-        }
         let was_root = self.objects.job(key).is_some();
         let was_child = self.objects.children.get(key).is_some_and(|child| {
             child.is_decided && child.uid == uid && child.owner == record.owner
@@ -115,6 +103,34 @@ impl Controller {
                 self.child_seen(key, child);
             }
         }
+    }
+
+    /// Takes in an object without queue and gates. The controller of a queued object may have made it: then it draws
+    /// on what that one was admitted with.
+    fn sort_in_unmarked(&mut self, key: &JobKey, record: JobRecord) {
+        self.tell_left_suspended(key, &record);
+        self.leave(key, &record.uid);
+        let shows_pods = self.shows_pods_of_owner(key, &record);
+        // Before everything is listed, the objects above it may only not be known yet.
+        let is_open = !self.phase.has_listed() && self.maker(key, &record).is_some();
+        let is_child = !is_open && self.lineage(key, &record) == Lineage::Child;
+        if is_child {
+            self.check_excess(key, &record);
+        } else {
+            self.excess_children.forget(key);
+        }
+        if !(shows_pods || is_open || is_child) {
+            return self.forget_child(key);
+        }
+        let child = Child {
+            uid: record.uid.clone(),
+            owner: record.owner.clone(),
+            is_marked: false,
+            is_decided: false,
+            waits_for: None,
+            record: (shows_pods || is_open).then(|| Box::new(record)),
+        };
+        self.child_seen(key, child);
     }
 
     /// Tells of a child that a webhook held, which sees no further than its owner, that it is for its

@@ -2,6 +2,7 @@
 
 mod admission;
 mod children;
+mod children_without_label;
 mod hooks;
 mod life;
 mod made_up_kind;

@@ -20,7 +20,7 @@ fn mk_part(name: &str, owner: &Value) -> Value {
 }
 
 /// A kind that makes Jobs and Notes, and one whose objects own things and are no Job-like objects.
-async fn mk_kinds(scene: &Scene<'_>) -> Result<(MadeUp, MadeUp)> {
+pub(super) async fn mk_kinds(scene: &Scene<'_>) -> Result<(MadeUp, MadeUp)> {
     let note = MadeUp::new(scene, "Note");
     let crew = MadeUp::new(scene, "Crew")
         .makes("batch", "Job")

@@ -109,6 +109,15 @@ pub(crate) static MUTANTS: &[Mutant] = &[
         Cluster("a_part_runs_on_what_its_owner_was_admitted_with"),
     ),
     mutant(
+        "a child without a queue label may ask for more than its root was admitted with",
+        "src/controller/intake/jobs.rs",
+        (
+            "let is_child = !is_open &&",
+            "let is_child = shows_pods && !is_open &&",
+        ),
+        Cluster("a_part_without_the_label_runs_on_what_its_owner_was_admitted_with"),
+    ),
+    mutant(
         "children are not counted together",
         "src/plan/children/excess.rs",
         (
