@@ -7,6 +7,7 @@ pub mod access;
 pub mod allowance;
 pub mod client;
 pub mod events;
+pub mod fair_queue;
 pub mod lookup;
 pub mod notices;
 pub mod openapi;

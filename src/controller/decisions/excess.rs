@@ -8,6 +8,7 @@ use std::sync::Arc;
 use kube::api::ApiResource;
 use tracing::warn;
 
+use crate::api::fair_queue::FairQueue;
 use crate::cache::pod::{CHAIN_MAX, OwnerRef};
 use crate::cache::{JobKey, JobRecord, Subject, Uid};
 use crate::controller::Controller;
@@ -206,20 +207,15 @@ fn take_turns<T>(
     last: Option<&Arc<str>>,
     count: usize,
 ) -> Vec<T> {
-    let (mut first, after): (Vec<_>, Vec<_>) = (found.into_iter())
-        .map(|(namespace, found)| (namespace, found.into_iter()))
-        .partition(|(namespace, _)| last.is_none_or(|last| last < namespace));
-    first.extend(after);
-    let mut taken = Vec::new();
-    while taken.len() < count && !first.is_empty() {
-        first.retain_mut(|(_, found)| {
-            let next = found.next().filter(|_| taken.len() < count);
-            let is_there = next.is_some();
-            taken.extend(next);
-            is_there
-        });
+    let (first, after): (Vec<_>, Vec<_>) =
+        (found.into_iter()).partition(|(namespace, _)| last.is_none_or(|last| last < namespace));
+    let mut queue = FairQueue::default();
+    for (namespace, found) in first.into_iter().chain(after) {
+        for one in found {
+            queue.push(namespace.clone(), one);
+        }
     }
-    taken
+    std::iter::from_fn(|| queue.pop()).take(count).collect()
 }
 
 #[cfg(test)]

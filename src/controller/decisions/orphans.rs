@@ -2,15 +2,14 @@
 //! (`kubectl delete --cascade=orphan`); then it is deleted, as is one that waits or has finished. How such
 //! pods are known again, after the garbage collector has taken their owner references, is said here too.
 
-use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::ops::Bound::{Excluded, Unbounded};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::api::ApiResource;
 use sluice_kinds::pod::PodMode;
 
+use crate::api::fair_queue::FairQueue;
 use crate::cache::workload::Owner;
 use crate::cache::{PodKey, PodRecord, Subject, Uid, WATCH_LAG, WorkloadKey, WorkloadRecord};
 use crate::controller::Controller;
@@ -27,10 +26,8 @@ const LOOKS_MAX: usize = 200;
 /// Jobs that are gone while their pods may run.
 #[derive(Debug, Default)]
 pub struct Orphans {
-    by_namespace: BTreeMap<Arc<str>, VecDeque<Uid>>,
+    waiting: FairQueue<Uid>,
     known: HashSet<Uid>,
-    /// The namespace that had the last turn.
-    last: Option<Arc<str>>,
     /// Jobs that are gone and may have pods that no watch has shown, and when they went.
     unseen: HashMap<Uid, Moment>,
 }
@@ -51,37 +48,16 @@ impl Orphans {
     /// One more.
     pub fn insert(&mut self, namespace: Arc<str>, uid: Uid) {
         if self.known.insert(uid.clone()) {
-            self.by_namespace
-                .entry(namespace)
-                .or_default()
-                .push_back(uid);
+            self.waiting.push(namespace, uid);
         }
     }
 
     /// Takes out those that are to be looked at next, so many at a time. Namespaces take turns, and so do the
     /// jobs of each: a tenant with thousands of orphans delays no other's. Who is still an orphan is put in again.
     fn take_due(&mut self, max: usize) -> Vec<Uid> {
-        let from = self.last.clone().map_or(Unbounded, Excluded);
-        let after = self.by_namespace.range::<Arc<str>, _>((from, Unbounded));
-        let mut turns: VecDeque<Arc<str>> = after.map(|(namespace, _)| namespace.clone()).collect();
-        let others = self.by_namespace.len().saturating_sub(turns.len());
-        turns.extend(self.by_namespace.keys().take(others).cloned());
-        let mut due = Vec::new();
-        while due.len() < max
-            && let Some(namespace) = turns.pop_front()
-        {
-            let Entry::Occupied(mut orphans) = self.by_namespace.entry(namespace.clone()) else {
-                violated("a namespace that has a turn has orphans");
-                continue;
-            };
-            due.extend(orphans.get_mut().pop_front());
-            if orphans.get().is_empty() {
-                orphans.remove();
-            } else {
-                turns.push_back(namespace.clone());
-            }
-            self.last = Some(namespace);
-        }
+        let due: Vec<Uid> = std::iter::from_fn(|| self.waiting.pop())
+            .take(max)
+            .collect();
         for uid in &due {
             self.known.remove(uid);
         }
@@ -331,7 +307,7 @@ mod tests {
         // More namespaces than turns: the next ones are first the next time.
         orphans.insert("green".into(), "green".into());
         orphans.insert("red".into(), "red".into());
-        assert_eq!(orphans.take_due(2), ["green", "red"].map(Uid::from));
-        assert_eq!(orphans.take_due(1), ["blue-2"].map(Uid::from));
+        assert_eq!(orphans.take_due(2), ["blue-2", "green"].map(Uid::from));
+        assert_eq!(orphans.take_due(1), ["red"].map(Uid::from));
     }
 }

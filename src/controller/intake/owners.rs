@@ -14,7 +14,7 @@ use crate::api::lookup::Found;
 use crate::cache::pod::OwnerRef;
 use crate::cache::{Subject, Uid};
 use crate::controller::Controller;
-use crate::controller::intake::lookups::Lookups;
+use crate::controller::intake::lookups::{InNamespace, Lookups};
 use crate::plan::children::lineage::Known;
 use crate::process::clock::{Moment, Now};
 use crate::process::hashing::{HashMap, HashSet};
@@ -49,6 +49,12 @@ pub struct Question {
     /// The owner, as they name it.
     pub owner: Arc<OwnerRef>,
     tries: u32,
+}
+
+impl InNamespace for Question {
+    fn namespace(&self) -> &Arc<str> {
+        &self.namespace
+    }
 }
 
 /// What was found out about an owner.

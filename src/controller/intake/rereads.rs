@@ -3,6 +3,7 @@
 //! for its next admission. Of an object only its record is kept, so that each is asked for by name.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use kube::api::ApiResource;
@@ -11,7 +12,7 @@ use crate::api::lookup::FoundJob;
 use crate::cache::additions::Added;
 use crate::cache::{JobKey, Source};
 use crate::controller::Controller;
-use crate::controller::intake::lookups::Lookups;
+use crate::controller::intake::lookups::{InNamespace, Lookups};
 use crate::process::clock::Moment;
 
 /// How long to wait before a job that could not be read is asked for again, and how often.
@@ -26,6 +27,12 @@ pub struct Reread {
     /// Its resource.
     pub resource: ApiResource,
     tries: u32,
+}
+
+impl InNamespace for Reread {
+    fn namespace(&self) -> &Arc<str> {
+        &self.key.namespace
+    }
 }
 
 /// What was found when a job was asked for.
@@ -157,6 +164,11 @@ mod tests {
         rereads.lookups.ended();
         // It may have changed since it was asked for.
         rereads.add(reread(0));
-        assert_eq!(rereads.lookups.waiting(), 3);
+        let waiting = std::iter::from_fn(|| {
+            rereads.lookups.ended();
+            rereads.start(now())
+        });
+        let waiting: Vec<_> = waiting.map(|reread| reread.key.name.to_string()).collect();
+        assert_eq!(waiting, ["job-8", "job-9", "job-0"]);
     }
 }

@@ -1,10 +1,9 @@
 //! Writes in flight: at most one for each subject and a bounded number in all, those that release jobs before those
-//! that only explain.
-
-use std::collections::VecDeque;
+//! that only explain. Each namespace has its turn.
 
 use kube::api::ApiResource;
 
+use crate::api::fair_queue::FairQueue;
 use crate::api::write::Reply;
 use crate::cache::Subject;
 use crate::plan::{JobPurpose, Note, PodPurpose, StatusPurpose, Write};
@@ -41,8 +40,8 @@ pub struct EndedWrite {
 /// The writes in flight, and those that wait for their turn.
 #[derive(Default)]
 pub struct InFlightWrites {
-    waiting: VecDeque<InFlightWrite>,
-    explaining: VecDeque<InFlightWrite>,
+    waiting: FairQueue<InFlightWrite>,
+    explaining: FairQueue<InFlightWrite>,
     running: usize,
     /// What is under way or waits, by subject.
     by_subject: HashMap<Subject, Kind>,
@@ -87,22 +86,22 @@ impl InFlightWrites {
         if before.is_some() {
             violated("a subject has one write in flight");
         }
-        if kind == Kind::Explanation {
-            self.explaining.push_back(write);
+        let queue = if kind == Kind::Explanation {
+            &mut self.explaining
         } else {
-            self.waiting.push_back(write);
-        }
+            &mut self.waiting
+        };
+        queue.push(write.write.namespace(), write);
     }
 
     /// Drops an explanation that has not been sent: there is something better to say.
     pub fn withdraw_explanation(&mut self, subject: &Subject) {
         if self.of(subject) == Some(Kind::Explanation)
-            && let Some(at) = self
+            && self
                 .explaining
-                .iter()
-                .position(|write| write.subject == *subject)
+                .remove(|write| write.subject == *subject)
+                .is_some()
         {
-            self.explaining.remove(at);
             self.by_subject.remove(subject);
         }
     }
@@ -112,13 +111,13 @@ impl InFlightWrites {
         if CONCURRENCY <= self.running {
             return None;
         }
-        let write = match self.waiting.pop_front() {
+        let write = match self.waiting.pop() {
             Some(write) => {
                 self.has_moved = true;
                 write
             }
             None if self.explaining_now < EXPLAINING_MAX => {
-                let write = self.explaining.pop_front()?;
+                let write = self.explaining.pop()?;
                 self.explaining_now += 1;
                 write
             }
@@ -208,4 +207,42 @@ pub fn happens_once(write: &Write) -> bool {
         }
     );
     is_release || is_admission(write)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cache::{Uid, WorkloadKey};
+
+    fn mk_write(namespace: &str, number: usize) -> InFlightWrite {
+        let name = format!("{namespace}-{number}");
+        InFlightWrite {
+            subject: Subject::Job(Uid::from(name.as_str())),
+            write: Write::DeleteWorkload {
+                key: WorkloadKey {
+                    namespace: namespace.into(),
+                    name: name.into(),
+                },
+                uid: String::new(),
+                unless: None,
+            },
+            resource: ApiResource::erase::<sluice_crds::Workload>(&()),
+            notes: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn the_writes_of_one_namespace_delay_no_other() {
+        let mut writes = InFlightWrites::default();
+        for number in 0..1000 {
+            writes.send(mk_write("blue", number));
+        }
+        writes.send(mk_write("green", 0));
+        let sent: Vec<Subject> = std::iter::from_fn(|| writes.start())
+            .map(|write| write.subject)
+            .collect();
+        assert_eq!(sent.len(), CONCURRENCY);
+        let of = |name: &str| Subject::Job(Uid::from(name));
+        assert_eq!(sent[..3], [of("blue-0"), of("green-0"), of("blue-1")]);
+    }
 }

@@ -1,6 +1,8 @@
 //! What a plan can write, and what each write is for. Which write comes next is not told here, but in `plan/job.rs`,
 //! `plan/group.rs` and `plan/pod.rs`.
 
+use std::sync::Arc;
+
 use json_patch::{Patch, PatchOperation};
 use sluice_crds::{Workload, WorkloadStatus};
 use sluice_kinds::CompiledKind;
@@ -73,6 +75,21 @@ pub enum Write {
 }
 
 impl Write {
+    /// The namespace of what is written.
+    pub(crate) fn namespace(&self) -> Arc<str> {
+        match self {
+            Self::CreateWorkload(workload) => {
+                let namespace = workload.metadata.namespace.as_deref();
+                namespace.unwrap_or_default().into()
+            }
+            Self::UpdateWorkloadSpec { key, .. }
+            | Self::SetWorkloadStatus { key, .. }
+            | Self::DeleteWorkload { key, .. } => key.namespace.clone(),
+            Self::PatchJob { key, .. } => key.namespace.clone(),
+            Self::PatchPod { key, .. } | Self::DeletePod { key, .. } => key.namespace.clone(),
+        }
+    }
+
     /// What has to be written before the templates of a suspended object, if its API takes no changes of an object
     /// that has run.
     pub(crate) fn clear_start_time(

@@ -135,17 +135,26 @@ pub(crate) static MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "a tenant with thousands of orphans delays those of the others",
-        "src/controller/decisions/orphans.rs",
+        "src/api/fair_queue.rs",
         (
-            "turns.push_back(namespace.clone());",
-            "turns.push_front(namespace.clone());",
+            "self.turns.push_back(namespace);\n        }\n        item",
+            "self.turns.push_front(namespace);\n        }\n        item",
         ),
         Unit("src", "a_namespace_with_many_delays_no_other"),
     ),
     mutant(
         "an object that was looked at may be looked at again at once, before the others",
-        "src/controller/decisions/orphans.rs",
-        (".push_back(uid);", ".push_front(uid);"),
+        "src/api/fair_queue.rs",
+        ("items.push_back(item)", "items.push_front(item)"),
         Unit("src", "each_has_its_turn"),
+    ),
+    mutant(
+        "writes for a tenant with thousands of jobs delay those for the others",
+        "src/controller/writes/in_flight.rs",
+        (
+            "queue.push(write.write.namespace(), write);",
+            "queue.push(\"\".into(), write);",
+        ),
+        Unit("src", "the_writes_of_one_namespace_delay_no_other"),
     ),
 ];
