@@ -9,6 +9,7 @@ use sluice_crds::{
     Quantity,
 };
 
+use super::terms::{latest_term, signed_in, term_of};
 use crate::history::{Key, Kind, Revision};
 
 /// The annotations that hold a job before it is queued.
@@ -46,6 +47,7 @@ pub(super) struct Cluster {
 impl Cluster {
     /// Goes one revision on. Returns the object as it was before.
     pub(super) fn apply(&mut self, revision: &Revision) -> Option<Value> {
+        let mut is_early = false;
         if let Some(object) = &revision.object {
             match revision.key.kind {
                 Kind::Lease => match term_of(object) {
@@ -57,20 +59,21 @@ impl Cluster {
                             self.unknown_to_leader = gone.map(str::to_owned).collect();
                         }
                         self.term = Some(term);
+                        self.doubt_earlier_terms();
                     }
                     None => self.has_decided = false,
                 },
                 Kind::Workload => {
                     let term =
                         |workload: &Value| text(workload, "/status/admission/term").to_owned();
-                    self.note_term(revision, object, term);
+                    is_early = self.note_term(revision, object, term);
                 }
                 Kind::Pod => {
                     let term = |pod: &Value| {
                         let record = own_admission(pod).unwrap_or_default();
                         text(&record, "/term").to_owned()
                     };
-                    self.note_term(revision, object, term);
+                    let _ = self.note_term(revision, object, term);
                 }
                 Kind::Job => self.note_release(object),
                 Kind::ClusterQueue | Kind::Cohort => {}
@@ -83,6 +86,9 @@ impl Cluster {
             Some(object) => self.objects.insert(revision.key.clone(), object.clone()),
             None => self.objects.remove(&revision.key),
         };
+        if is_early {
+            self.doubt_earlier_terms();
+        }
         if let (None, Kind::Workload, Some(workload)) =
             (&revision.object, revision.key.kind, &before)
             && holds_quota(workload)
@@ -120,32 +126,61 @@ impl Cluster {
         self.was_late
     }
 
-    /// Notes the term in which a Workload or a pod was admitted.
+    /// Before its first decision, a leader can't tell whether the one before it has seen an admission of a still earlier
+    /// term. It decides again about those whose job was not released.
+    fn doubt_earlier_terms(&mut self) {
+        if self.has_decided {
+            return;
+        }
+        let admitted: Vec<&Value> = self.of(Kind::Workload).filter(|w| holds_quota(w)).collect();
+        let terms = admitted.iter().map(|workload| signed_in(workload));
+        let own = self.term.as_deref().unwrap_or_default();
+        let Some(latest) = latest_term(own, terms) else {
+            return;
+        };
+        let is_doubtful = |workload: &&&Value| {
+            let job = self.by_uid(Kind::Job, job_of_workload(workload));
+            signed_in(workload) != latest
+                && !is(workload, "Evicted")
+                && job.is_some_and(|job| !is_released(job))
+        };
+        let doubtful = admitted.iter().filter(is_doubtful);
+        let doubtful: Vec<String> = doubtful.map(|w| uid_of(w).to_owned()).collect();
+        self.may_count.extend(doubtful.iter().cloned());
+        self.late.extend(doubtful);
+    }
+
+    /// Notes the term in which a Workload or a pod was admitted. Returns whether it came in late and before the present
+    /// leader has decided anything.
     fn note_term(
         &mut self,
         revision: &Revision,
         object: &Value,
         term_of: impl Fn(&Value) -> String,
-    ) {
+    ) -> bool {
         let uid = uid_of(object).to_owned();
         self.was_late = self.late.contains(&uid);
         let term = term_of(object);
         let before = self.objects.get(&revision.key).map(term_of);
         if term.is_empty() {
             self.late.remove(&uid);
-        } else if before.as_ref() != Some(&term) {
-            // One that is signed with no term, or before anybody has led, is as good as it says.
-            let is_present = self.term.as_ref().is_none_or(|present| *present == term);
-            self.has_decided |= is_present && self.term.is_some();
-            if !is_present && !self.has_decided {
-                self.may_count.insert(uid.clone());
-            }
-            if is_present {
-                self.late.remove(&uid);
-            } else {
-                self.late.insert(uid);
-            }
+            return false;
         }
+        if before.as_ref() == Some(&term) {
+            return false;
+        }
+        // One that is signed with no term, or before anybody has led, is as good as it says.
+        let is_present = self.term.as_ref().is_none_or(|present| *present == term);
+        self.has_decided |= is_present && self.term.is_some();
+        if is_present {
+            self.late.remove(&uid);
+            return false;
+        }
+        if !self.has_decided {
+            self.may_count.insert(uid.clone());
+        }
+        self.late.insert(uid);
+        !self.has_decided
     }
 
     /// What the leader has released it has taken over as it was.
@@ -212,16 +247,6 @@ impl Cluster {
     pub(super) fn pods_of(&self, job: &str) -> impl Iterator<Item = &Value> {
         self.of(Kind::Pod).filter(move |pod| job_of(pod) == job)
     }
-}
-
-/// The term that begins with this state of the Lease, as an admission names it.
-fn term_of(lease: &Value) -> Option<String> {
-    let transitions = lease
-        .pointer("/spec/leaseTransitions")
-        .and_then(Value::as_i64)
-        .unwrap_or_default();
-    let is_held = !text(lease, "/spec/holderIdentity").is_empty();
-    is_held.then(|| format!("{transitions}.{}", uid_of(lease)))
 }
 
 /// The text at a JSON pointer; empty when there is none.

@@ -5,6 +5,7 @@
 mod cluster;
 mod quota;
 mod rules;
+mod terms;
 mod touched;
 
 use std::fmt;

@@ -284,7 +284,7 @@ fn an_admission_of_a_term_that_has_ended_counts_when_it_is_taken_over() {
         .put("Lease", "l", lease(3))
         .put("Job", "b", job(false));
     assert_eq!(next_to_one_that_ended.broken(), []);
-    // In its time it counts, whoever leads later.
+    // In its time it counts, whoever leads next.
     let in_time = queue()
         .put("Lease", "l", lease(1))
         .put("Workload", "w-b", signed("b", "1.l"));
@@ -292,6 +292,46 @@ fn an_admission_of_a_term_that_has_ended_counts_when_it_is_taken_over() {
         .put("Lease", "l", lease(2))
         .put("Workload", "w-a", signed("a", "2.l"));
     assert_eq!(later.broken(), [Invariant::WithinQuota]);
+}
+
+/// The leader of term 3 can't tell whether that of term 2 has seen an admission of term 1, unless its job was released.
+#[test]
+fn an_admission_of_an_earlier_term_that_was_not_released_is_decided_again() {
+    let signed = |job: &str, count: u32, term: &str| {
+        with(
+            workload(job, count, admission(count)),
+            "/status/admission/term",
+            json!(term),
+        )
+    };
+    let story = |released: bool, in_second: u32| {
+        let mut story = Story::default()
+            .put("ClusterQueue", "q", queue("", 4, json!({})))
+            .put("Lease", "l", lease(1))
+            .put("Workload", "w-b", signed("b", 3, "1.l"))
+            .put("Lease", "l", lease(2));
+        if 0 < in_second {
+            story = story.put("Workload", "w-c", signed("c", in_second, "2.l"));
+        }
+        let story = story.put("Job", "b", job(!released));
+        story.put("Lease", "l", lease(3))
+    };
+    let others = |story: Story| story.put("Workload", "w-a", signed("a", 3, "3.l"));
+    assert_eq!(others(story(false, 1)).broken(), [], "given to others");
+    assert_eq!(
+        others(story(true, 1)).broken(),
+        [Invariant::WithinQuota],
+        "it was released"
+    );
+    assert_eq!(
+        others(story(false, 0)).broken(),
+        [Invariant::WithinQuota],
+        "the leader of term 2 has admitted nothing"
+    );
+    let taken_over = story(false, 1).put("Workload", "w-b", signed("b", 3, "3.l"));
+    assert_eq!(taken_over.broken(), [], "kept");
+    let released = others(story(false, 1)).put("Job", "b", job(false));
+    assert_eq!(released.broken(), [Invariant::WithinQuota]);
 }
 
 /// As its admission is its release, it runs until the present leader has seen it, which keeps or evicts it.
