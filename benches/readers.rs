@@ -11,15 +11,17 @@
 
 mod shared;
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use kube::Client;
 use serde_json::Value;
 use shared::{DEADLINE, count, create_waiting, memory, mib, percentile, queues, see_pending};
 use sluice_testbed::{
-    ControlPlane, Options, Sluice, SluiceOptions, free_port, register_visibility, wait_for,
+    ControlPlane, Options, Sluice, SluiceOptions, free_port, register_visibility, sum_of_series,
+    wait_for,
 };
+use tokio::time::sleep;
 
 /// Where the API is.
 const ROOT: &str = "/apis/visibility.sluice.dev/v1alpha1";
@@ -46,6 +48,10 @@ async fn main() -> Result<()> {
     see_pending(&sluice, pending).await?;
     let seconds = begun.elapsed().as_secs_f64();
     println!("{pending} jobs created and queued: {seconds:.1} s");
+    let begun = Instant::now();
+    see_explained(&sluice).await?;
+    let seconds = begun.elapsed().as_secs_f64();
+    println!("each is told why it waits after another {seconds:.1} s");
     let pid = sluice.pid().context("Sluice is stopped")?;
     println!("memory: {}", mib(memory(pid, "VmRSS")?));
 
@@ -76,6 +82,24 @@ async fn main() -> Result<()> {
     let path = |_: usize| "clusterqueues/bench/tree".to_owned();
     print("tree", measured(&client, reads, path).await?);
     Ok(())
+}
+
+/// Waits until the leader has no more to write: whoever reads while 100,000 Workloads get their statuses waits for the
+/// API server.
+async fn see_explained(sluice: &Sluice) -> Result<()> {
+    let written = async || {
+        let metrics = sluice.metrics().await?;
+        sum_of_series(&metrics, "sluice_api_write_seconds_count", &[]).context("no writes")
+    };
+    let mut before = written().await?;
+    loop {
+        sleep(Duration::from_secs(5)).await;
+        let now = written().await?;
+        if now - before < 50.0 {
+            return Ok(());
+        }
+        before = now;
+    }
 }
 
 /// The names of the Workloads on a page.
