@@ -1,5 +1,5 @@
 //! What was found out about JobKinds and objects: plain data, in the form that `-o json` and `-o yaml`
-//! show. How objects are read is said in `see`, how it is told to people in `print`.
+//! show. How objects are read is said in `read_object`, how it is told to people in `print`.
 
 use std::collections::BTreeMap;
 use std::fmt;

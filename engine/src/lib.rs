@@ -52,7 +52,7 @@ pub use api::preemption::{
     BorrowWithinCohort, Preemption, ReclaimWithinCohort, WithinClusterQueue,
 };
 pub use api::queues::{
-    AdmissionMode, ClusterQueue, Cohort, Consumed, LocalQueue, QueueingStrategy, StopPolicy,
+    AdmissionScope, ClusterQueue, Cohort, Consumed, LocalQueue, QueueingStrategy, StopPolicy,
     UndeclaredResources,
 };
 pub use api::quota::{FlavorQuotas, Quota, ResourceGroup};

@@ -1,6 +1,6 @@
-//! The order of requests to the API server that wait: each namespace has its turn, so that the many requests of one
-//! don't delay the few of another, as the API server's own priority and fairness does it for its clients. Who sends
-//! them, and how many at a time, does not live here.
+//! The order in which requests to the API server wait, and objects that are to be looked at: each namespace has its
+//! turn, so that the many of one don't delay the few of another, as the API server's own priority and fairness does it
+//! for its clients. Who takes them, and how many at a time, does not live here.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

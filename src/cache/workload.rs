@@ -87,7 +87,7 @@ pub struct WorkloadRecord {
     pub times: RecordedTimes,
     /// An admission that does not count: its leader's term had ended when it came in, and the present
     /// leader has not taken it over.
-    pub late: Option<Admission>,
+    pub of_ended_term: Option<Admission>,
 }
 
 impl WorkloadRecord {
@@ -149,7 +149,7 @@ impl WorkloadRecord {
             unreadable,
             status: workload.status.unwrap_or_default(),
             times: RecordedTimes::default(),
-            late: None,
+            of_ended_term: None,
         };
         Ok((key, record))
     }

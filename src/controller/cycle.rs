@@ -69,6 +69,6 @@ impl Controller {
             }
         }
         self.tell_preempting(preempting);
-        self.take_back_late();
+        self.take_back_ended_terms();
     }
 }

@@ -261,7 +261,7 @@ impl Controller {
             self.engine.apply(Event::RemoveWorkload(id));
             return;
         };
-        let is_late = self.late.has_pod(uid);
+        let is_late = self.ended_terms.has_pod(uid);
         if (pod.queue_gate.is_some() || is_late) && self.writes.may_be_admitted(subject) {
             // The engine assumes an admission that is under way.
             return;

@@ -236,7 +236,7 @@ impl Controller {
             (owner, _) => owner,
         };
         record.owner.clone_from(&owner);
-        self.set_late_aside(&key, &mut record);
+        self.set_ended_term_aside(&key, &mut record);
         let known = self.objects.workload(&key);
         record.see_times(known.filter(|known| known.uid == record.uid), self.sight());
         let waits = record.status.admission.is_none() && !record.is_finished();
@@ -361,7 +361,7 @@ impl Controller {
         }
         self.recorder.forget(subject);
         self.writes.forget(subject);
-        self.late.forget(subject);
+        self.ended_terms.forget(subject);
         self.decided.forget(subject);
         self.unused.forget(subject);
         if let Subject::Job(uid) = subject {

@@ -12,7 +12,7 @@ use super::cohorts::quota_tree::QuotaTree;
 use super::cohorts::taken::not_found;
 use super::explained::explanation::WorkloadExplanation;
 use super::explained::findings::{Named, State};
-use super::pending::place::Place;
+use super::pending::queue_ref::QueueRef;
 use super::problem::Problem;
 use super::question::Asked;
 use super::turns::Turns;
@@ -60,7 +60,7 @@ impl Explainer {
         let findings = self.ask(asked, found).await?.ok_or(not_found)?;
         let at = clock::wall();
         let stated = &findings.stated;
-        let place = stated.local_queue.clone().map(Place::LocalQueue);
+        let place = stated.local_queue.clone().map(QueueRef::LocalQueue);
         let view = match place.filter(|_| stated.state == State::Pending) {
             Some(place) => match self.desk.view(place).await {
                 Ok(view) => Some(view),

@@ -31,7 +31,7 @@ mod views;
 pub use cohorts::taken::TakenTree;
 pub use explained::findings::{Findings, Found, HOLDERS_MAX, Named, State, Stated};
 pub use explainer::Explainer;
-pub use pending::place::{Place, Taken, WAITING_MAX};
+pub use pending::queue_ref::{QueueRef, Taken, WAITING_MAX};
 pub use pending::waiting::{Job, Waiting, Why};
 pub use question::{ASKED_MAX, Asked};
 pub use routes::router;

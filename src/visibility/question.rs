@@ -5,7 +5,7 @@ use tokio::sync::oneshot;
 
 use super::cohorts::taken::TakenTree;
 use super::explained::findings::{Findings, Named};
-use super::pending::place::{Place, Taken};
+use super::pending::queue_ref::{QueueRef, Taken};
 
 /// Questions that may wait for the controller.
 pub const ASKED_MAX: usize = 16;
@@ -16,7 +16,7 @@ pub enum Asked {
     /// Who waits in a ClusterQueue: the one that is named, or that of the LocalQueue.
     Pending {
         /// Which queue.
-        place: Place,
+        place: QueueRef,
         /// Who waits.
         reply: oneshot::Sender<Option<Taken>>,
     },

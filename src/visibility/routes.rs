@@ -14,7 +14,7 @@ use super::explained::findings::Named;
 use super::explainer::Explainer;
 use super::openapi::documents::{self, Document, OpenApi};
 use super::pending::page::Page;
-use super::pending::place::Place;
+use super::pending::queue_ref::QueueRef;
 use super::pending::summary::PendingWorkloadsSummary;
 use super::problem::Problem;
 use super::table::Form;
@@ -85,7 +85,7 @@ async fn cluster_queue(
     Path(name): Path<String>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
-    let place = Place::ClusterQueue(QueueName::from(name));
+    let place = QueueRef::ClusterQueue(QueueName::from(name));
     let query = query.as_deref();
     reception.pending(&caller, &form, place, query).await
 }
@@ -97,7 +97,7 @@ async fn local_queue(
     Path((namespace, name)): Path<(String, String)>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
-    let place = Place::LocalQueue(LocalQueueKey::new(namespace, name));
+    let place = QueueRef::LocalQueue(LocalQueueKey::new(namespace, name));
     let query = query.as_deref();
     reception.pending(&caller, &form, place, query).await
 }
@@ -175,7 +175,7 @@ impl Reception {
         &self,
         caller: &Caller,
         form: &Form,
-        place: Place,
+        place: QueueRef,
         query: Option<&str>,
     ) -> Result<Response, Problem> {
         let page = Page::read(query)?;

@@ -34,9 +34,11 @@ pub fn cluster_queue(
         fungibility: fungibility(spec.flavor_fungibility.unwrap_or_default()),
         preemption: preemption(spec.preemption.unwrap_or_default()),
         fair_weight: fair_weight(spec.fair_sharing.as_ref(), &mut problems),
-        admission_mode: match spec.admission_scope.map(|scope| scope.admission_mode) {
-            None | Some(crds::ScopeMode::NoAdmissionFairSharing) => engine::AdmissionMode::ByOrder,
-            Some(crds::ScopeMode::UsageBasedAdmissionFairSharing) => engine::AdmissionMode::ByUsage,
+        admission_scope: match spec.admission_scope.map(|scope| scope.admission_mode) {
+            None | Some(crds::ScopeMode::NoAdmissionFairSharing) => engine::AdmissionScope::ByOrder,
+            Some(crds::ScopeMode::UsageBasedAdmissionFairSharing) => {
+                engine::AdmissionScope::ByUsage
+            }
         },
         max_pending: max_pending(spec.max_pending, &mut problems),
         reservation_timeout: spec

@@ -9,8 +9,8 @@
 //!
 //! Nothing here calls the API or keeps state about objects: a verdict depends on the request and the
 //! [`Policy`] alone; that of a JobKind also on what [`Schemas`] says, and that of an edit that lifts a gate on
-//! what [`Access`] says, both of which the caller looks up. The rules themselves live in `sluice-kinds`, shared with
-//! the controller.
+//! what [`Access`] says, both of which the caller looks up. What gate annotations may say lives in `sluice-kinds`,
+//! shared with the controller; all other rules in `rules`.
 //!
 //! The caller holds the two things that change: an `Arc<ArcSwap<Policy>>` and a [`CertificateSlot`].
 //! It swaps in a new policy or certificate; connections and requests under way are not disturbed.

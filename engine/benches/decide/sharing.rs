@@ -1,7 +1,7 @@
 //! Steady states where the order isn't only one of priority and age: by share, and by use.
 
 use divan::Bencher;
-use sluice_engine::{AdmissionMode, ClusterQueue, FairPreemption, Settings};
+use sluice_engine::{AdmissionScope, ClusterQueue, FairPreemption, Settings};
 
 use crate::world::{FEW, Layout, Scale, World, as_is, plain};
 
@@ -26,7 +26,7 @@ fn finish_and_admit_by_share(bencher: Bencher<'_, '_>, scale: Scale) {
 #[divan::bench(args = FEW, max_time = 2)]
 fn finish_and_admit_by_use(bencher: Bencher<'_, '_>, scale: Scale) {
     let by_use = |queue| ClusterQueue {
-        admission_mode: AdmissionMode::ByUsage,
+        admission_scope: AdmissionScope::ByUsage,
         ..queue
     };
     let mut world = World::waiting(scale, Layout::Own, plain(), by_use, 1);

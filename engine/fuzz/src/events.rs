@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sluice_engine::{
-    Admission, AdmissionMode, Amount, BorrowWithinCohort, ClusterQueue, Cohort, Consumed, Event,
+    Admission, AdmissionScope, Amount, BorrowWithinCohort, ClusterQueue, Cohort, Consumed, Event,
     FairPreemption, Flavor, FlavorFungibility, FlavorPreference, FlavorQuotas, LabelExpression,
     LabelOperator, LocalQueue, LocalQueueKey, NodeSelectorTerm, PodSet, PodSetAssignment,
     Preemption, QueueingStrategy, Quota, ReclaimWithinCohort, ResourceGroup, ResourceName,
@@ -224,9 +224,9 @@ pub fn queue(bytes: &mut Bytes<'_>) -> ClusterQueue {
         fungibility: fungibility(rules >> 2),
         preemption: preemption(bytes),
         fair_weight: weight(bytes),
-        admission_mode: match rules >> 5 {
-            0..6 => AdmissionMode::ByOrder,
-            _ => AdmissionMode::ByUsage,
+        admission_scope: match rules >> 5 {
+            0..6 => AdmissionScope::ByOrder,
+            _ => AdmissionScope::ByUsage,
         },
         max_pending: bytes.rarely().then(|| usize::from(bytes.below(4))),
         reservation_timeout: bytes.rarely().then(|| duration(bytes)),

@@ -46,7 +46,7 @@ pub struct ClusterQueue {
     /// The weight of its share among the children of its cohort (fair sharing).
     pub fair_weight: Weight,
     /// How the next of its LocalQueues is chosen.
-    pub admission_mode: AdmissionMode,
+    pub admission_scope: AdmissionScope,
     /// How many pending workloads are queued. Later ones, in the order of the queue, are not considered.
     /// None: no limit.
     pub max_pending: Option<usize>,
@@ -74,7 +74,7 @@ pub enum UndeclaredResources {
 
 /// How a ClusterQueue chooses among its LocalQueues: Kueue's `admissionScope`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum AdmissionMode {
+pub enum AdmissionScope {
     /// It does not: only the order of the workloads counts.
     #[default]
     ByOrder,
@@ -115,7 +115,7 @@ pub struct LocalQueue {
     pub stop: StopPolicy,
     /// Whether the ClusterQueue's namespace selector matches this namespace.
     pub namespace_selected: bool,
-    /// The weight of its usage among the LocalQueues of its ClusterQueue ([`AdmissionMode::ByUsage`]).
+    /// The weight of its usage among the LocalQueues of its ClusterQueue ([`AdmissionScope::ByUsage`]).
     pub fair_weight: Weight,
     /// Its recorded usage history. It is used unless it is older than what is known.
     pub consumed: Option<Consumed>,
@@ -154,7 +154,7 @@ impl ClusterQueue {
             fungibility: FlavorFungibility::default(),
             preemption: Preemption::default(),
             fair_weight: Weight::ONE,
-            admission_mode: AdmissionMode::default(),
+            admission_scope: AdmissionScope::default(),
             max_pending: None,
             reservation_timeout: None,
             recovery_timeout: None,

@@ -120,7 +120,7 @@ impl CohortTree {
         flavor_resources: &'a FlavorResources,
     ) -> AdmissionOrder<'a> {
         AdmissionOrder {
-            mode: node.config.admission_mode,
+            mode: node.config.admission_scope,
             node: node.id,
             quota: &self.quota,
             local_queues,

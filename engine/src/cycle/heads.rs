@@ -8,7 +8,7 @@
 
 use std::ops::Bound;
 
-use crate::api::queues::AdmissionMode;
+use crate::api::queues::AdmissionScope;
 use crate::cohort::reopening::{ClassRef, EligibleHeads};
 use crate::cycle::context::{Cycle, QUEUE_IN_TREE};
 use crate::cycle::head_ordering::{BorrowingPath, Head, HeadRank};
@@ -59,10 +59,10 @@ impl Cycle<'_> {
                 above_quota: pending.min_levels_above_quota(quota, node.id),
                 ..QueueHeads::default()
             };
-            match node.config.admission_mode {
-                AdmissionMode::ByOrder => queue_heads.unseen = Some(Bound::Unbounded),
+            match node.config.admission_scope {
+                AdmissionScope::ByOrder => queue_heads.unseen = Some(Bound::Unbounded),
                 // Any class may have the head.
-                AdmissionMode::ByUsage => {
+                AdmissionScope::ByUsage => {
                     let is_blocked = |class: &Class| class.is_blocked(quota, node.id, &scope);
                     let open = pending.mark_inadmissible_where(is_blocked);
                     by_usage.extend(open.into_iter().map(|id| (node.id, id)));

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::api::queues::AdmissionMode;
+use crate::api::queues::AdmissionScope;
 use crate::cohort::reopening::ClassRef;
 use crate::cycle::context::{Cycle, QUEUE_IN_TREE};
 use crate::cycle::head_ordering::{BorrowingPath, Head, HeadRank};
@@ -60,7 +60,7 @@ impl Cycle<'_> {
             return;
         };
         let has_others = queue_heads.open.len() > 1 || queue_heads.unseen.is_some();
-        let is_by_usage = node.config.admission_mode == AdmissionMode::ByUsage;
+        let is_by_usage = node.config.admission_scope == AdmissionScope::ByUsage;
         let (quota, above_quota) = (&self.tree.quota, queue_heads.above_quota);
         let best = || BorrowingPath::of(self.settings, quota, queue, above_quota);
         let could_be_better = is_by_usage || best() < rank.path;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::api::event::PreemptionRight;
-use crate::api::queues::AdmissionMode;
+use crate::api::queues::AdmissionScope;
 use crate::preemption::candidates::own_candidates;
 use crate::preemption::preemptor::Preemptor;
 use crate::preemption::snapshot::PreemptionSnapshot;
@@ -82,7 +82,7 @@ impl<'a> PreemptionSnapshot<'a> {
             quota.check(false, "a target is of a queue of the tree, and known");
             return Vec::new();
         };
-        let by_usage = node.config.admission_mode == AdmissionMode::ByUsage;
+        let by_usage = node.config.admission_scope == AdmissionScope::ByUsage;
         let preemptor = Preemptor {
             cluster_queue: node.cluster_queue,
             node: node.id,

@@ -1,7 +1,7 @@
 //! The order in which the workloads of one ClusterQueue come, and so which of them is its head. This is the one
 //! place that says so: a queue may admit by priority and time alone, or first by the usage of LocalQueues.
 
-use crate::api::queues::AdmissionMode;
+use crate::api::queues::AdmissionScope;
 use crate::api::share::Share;
 use crate::queue::local_queue::LocalQueues;
 use crate::queue::pending::PendingQueue;
@@ -14,7 +14,7 @@ use crate::workload::shape::ClassId;
 /// The order of one ClusterQueue at the present usage.
 #[derive(Clone, Copy)]
 pub(crate) struct AdmissionOrder<'a> {
-    pub(crate) mode: AdmissionMode,
+    pub(crate) mode: AdmissionScope,
     pub(crate) node: NodeId,
     pub(crate) quota: &'a QuotaTree,
     pub(crate) local_queues: &'a LocalQueues,
@@ -38,8 +38,10 @@ impl AdmissionOrder<'_> {
         mut heads: impl Iterator<Item = (&'b QueueOrder, &'b ClassId)>,
     ) -> Option<(&'b QueueOrder, &'b ClassId)> {
         match self.mode {
-            AdmissionMode::ByOrder => heads.next(),
-            AdmissionMode::ByUsage => heads.min_by_key(|(order, class)| (self.used(class), *order)),
+            AdmissionScope::ByOrder => heads.next(),
+            AdmissionScope::ByUsage => {
+                heads.min_by_key(|(order, class)| (self.used(class), *order))
+            }
         }
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::api::flavor::Flavor;
 use crate::api::names::{CohortName, FlavorName, LocalQueueKey, NodeName, QueueName, WorkloadId};
-use crate::api::queues::{AdmissionMode, ClusterQueue, Cohort, LocalQueue};
+use crate::api::queues::{AdmissionScope, ClusterQueue, Cohort, LocalQueue};
 use crate::api::settings::Settings;
 use crate::queue::cluster_queue::ClusterQueueState;
 use crate::queue::local_queue::LocalQueueState;
@@ -138,11 +138,11 @@ impl Engine {
         after: Option<&ClusterQueue>,
     ) {
         let rules = |queue: Option<&ClusterQueue>| {
-            queue.map(|queue| (queue.admission_mode, queue.max_pending))
+            queue.map(|queue| (queue.admission_scope, queue.max_pending))
         };
         let (before, after) = (rules(before), rules(after));
         let (mode, limit) = after.unwrap_or_default();
-        if mode == AdmissionMode::ByUsage {
+        if mode == AdmissionScope::ByUsage {
             self.by_usage.insert(name.clone());
         } else {
             self.by_usage.remove(name);

@@ -1,4 +1,5 @@
-//! The order of a queue: who is its head.
+//! The order of workloads by priority, creation and UID. Which of them is the head of a ClusterQueue says
+//! `queue/admission_order.rs`.
 
 use std::cmp::Reverse;
 

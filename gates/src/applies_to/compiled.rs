@@ -7,8 +7,8 @@ use sluice_crds::{AppliedKind, AppliesTo};
 use sluice_kinds::problem::summarize;
 use sluice_kinds::{Problem, names};
 
+use super::applicant::{Applicant, Applies};
 use super::selector::Selector;
-use super::subject::{Applies, Candidate};
 use super::when::When;
 
 /// Where it stands.
@@ -113,7 +113,7 @@ impl CompiledAppliesTo {
     }
 
     /// Whether `candidate` is born with the gate. What costs least is asked first.
-    pub fn applies(&self, candidate: &dyn Candidate) -> Applies {
+    pub fn applies(&self, candidate: &dyn Applicant) -> Applies {
         if !self.may_be(candidate.group(), candidate.kind()) {
             return Applies::No;
         }

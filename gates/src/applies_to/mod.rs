@@ -2,9 +2,9 @@
 //!
 //! Must not know how objects are read, or what follows for them. Uses no other folder.
 
+pub(crate) mod applicant;
 pub(crate) mod compiled;
 pub(crate) mod selector;
-pub(crate) mod subject;
 #[cfg(test)]
 mod tests;
 mod values;

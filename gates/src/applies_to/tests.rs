@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use sluice_crds::quantity::NANOS;
 use sluice_crds::{AppliedKind, AppliesTo};
 
+use super::applicant::{Applicant, Applies, Totals};
 use super::compiled::CompiledAppliesTo;
-use super::subject::{Applies, Candidate, Totals};
 
 const GPU: &str = "nvidia.com/gpu";
 
@@ -49,7 +49,7 @@ fn gpus(count: i128) -> Totals {
     }
 }
 
-impl Candidate for Sample {
+impl Applicant for Sample {
     fn group(&self) -> &str {
         if self.kind == "Pod" { "" } else { "batch" }
     }

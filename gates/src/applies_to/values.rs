@@ -6,7 +6,7 @@ use serde_json::{Map, Number, Value, json};
 use sluice_crds::quantity::NANOS;
 use sluice_kinds::{Condition, Type};
 
-use super::subject::Candidate;
+use super::applicant::Applicant;
 
 /// What an expression may name.
 pub(super) const VARIABLES: &[&str] = &[
@@ -30,7 +30,7 @@ pub(super) fn type_of(variable: &str) -> Option<Type> {
 /// One of them can't be read: why.
 pub(super) fn read(
     condition: &Condition,
-    candidate: &dyn Candidate,
+    candidate: &dyn Applicant,
 ) -> Result<BTreeMap<&'static str, Value>, String> {
     let mut values = BTreeMap::new();
     if condition.reads("requests") || condition.reads("pods") {

@@ -2,7 +2,7 @@
 
 use sluice_kinds::Problem;
 
-use crate::applies_to::subject::Candidate;
+use crate::applies_to::applicant::Applicant;
 use crate::applies_to::when::When;
 
 /// An exception: all fields that are there must match.
@@ -62,7 +62,7 @@ impl CompiledException {
     }
 
     /// Whether it is true for `candidate`. An expression that fails is true for nothing.
-    pub(super) fn applies(&self, candidate: &dyn Candidate) -> bool {
+    pub(super) fn applies(&self, candidate: &dyn Applicant) -> bool {
         let is_user = self.users.is_empty() || self.users.iter().any(|u| u == candidate.user());
         let is_member = |group| candidate.groups().contains(group);
         let is_in_group = self.groups.is_empty() || self.groups.iter().any(is_member);

@@ -8,8 +8,8 @@ use sluice_kinds::{Problem, names};
 
 use super::exception::{CompiledException, Exception};
 use super::unlabelled::Unlabelled;
+use crate::applies_to::applicant::Applicant;
 use crate::applies_to::selector::Selector;
-use crate::applies_to::subject::Candidate;
 
 /// The value of the label by which a namespace only has reported what would become of objects.
 const DRY_RUN: &str = "DryRun";
@@ -183,7 +183,7 @@ impl ManagedNamespaces {
     }
 
     /// Whether `candidate` needs no queue, wherever it is.
-    pub fn is_excepted(&self, candidate: &dyn Candidate) -> bool {
+    pub fn is_excepted(&self, candidate: &dyn Applicant) -> bool {
         let mut exceptions = self.exceptions.iter();
         exceptions.any(|exception| exception.applies(candidate))
     }

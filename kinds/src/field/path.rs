@@ -1,5 +1,5 @@
 //! Paths to fields as users write them in a JobKind (`.spec.template`), and how to read through them.
-//! A path names one field: elements of lists and maps are the business of `pod_set_rule`.
+//! A path names one field: elements of lists and maps are the business of `pod_sets/rule.rs`.
 
 use std::fmt;
 

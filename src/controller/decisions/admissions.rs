@@ -37,7 +37,7 @@ impl Controller {
         };
         self.decided.note(&subject, self.now);
         let mut admission = translate::admission_record(admission, &self.cluster.flavors);
-        admission.term = Some(self.late.term().to_string());
+        admission.term = Some(self.ended_terms.term().to_string());
         let note = Note::normal("Admitted", admitted_text(&admission, &record.spec));
         let tells_readiness = self.tells_readiness(&subject);
         let write = Write::SetWorkloadStatus {
@@ -82,7 +82,7 @@ impl Controller {
             tolerations: assignment.tolerations,
         };
         let admitted = PodAdmission {
-            term: Some(self.late.term().to_string()),
+            term: Some(self.ended_terms.term().to_string()),
             cluster_queue: record.cluster_queue,
             cohort: record.cohort_name,
             flavors: assignment.flavors,
@@ -90,7 +90,7 @@ impl Controller {
             priority: priority.map(|priority| priority.value),
             job: None,
         };
-        let write = if self.late.has_pod(uid) {
+        let write = if self.ended_terms.has_pod(uid) {
             // It runs where its first flavors say.
             let recorded = pod.admitted.as_ref().and_then(|found| found.as_ref().ok());
             let is_same = recorded.is_some_and(|recorded| {

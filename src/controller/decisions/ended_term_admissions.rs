@@ -54,7 +54,7 @@ impl EndedTermAdmissions {
 
 impl Controller {
     /// Sets the admission of a Workload aside that does not count.
-    pub(in crate::controller) fn set_late_aside(
+    pub(in crate::controller) fn set_ended_term_aside(
         &mut self,
         key: &WorkloadKey,
         record: &mut WorkloadRecord,
@@ -65,22 +65,23 @@ impl Controller {
         let known = self.objects.workload(key);
         let known = known.filter(|known| known.uid == record.uid);
         let sight = Sight {
-            own: self.late.term(),
+            own: self.ended_terms.term(),
             has_decided: self.phase.has_decided(),
             before: known.and_then(WorkloadRecord::admitted_in),
         };
         // What was set aside stays so until it is written again.
-        let is_aside = known
-            .is_some_and(|known| known.late.is_some() && known.late == record.status.admission);
+        let is_aside = known.is_some_and(|known| {
+            known.of_ended_term.is_some() && known.of_ended_term == record.status.admission
+        });
         if record.is_finished() || (!is_aside && sight.counts(term)) {
             return;
         }
-        if known.is_none_or(|known| known.late.is_none()) {
-            info!(workload = %key.name, namespace = %key.namespace, term, "a late admission arrived: its leader's term has ended");
+        if known.is_none_or(|known| known.of_ended_term.is_none()) {
+            info!(workload = %key.name, namespace = %key.namespace, term, "an admission of an ended term arrived");
         }
-        record.late = record.status.admission.take();
+        record.of_ended_term = record.status.admission.take();
         if let Some(owner) = &record.owner {
-            self.late.subjects.insert(owner.subject.clone());
+            self.ended_terms.subjects.insert(owner.subject.clone());
         }
     }
 
@@ -89,7 +90,7 @@ impl Controller {
         let listed = self.objects.workloads();
         let admitted = listed.filter(|(_, record)| !record.is_finished());
         let terms = admitted.filter_map(|(_, record)| record.admitted_in());
-        let latest = ended_term_admissions::latest(self.late.term(), terms);
+        let latest = ended_term_admissions::latest(self.ended_terms.term(), terms);
         let is_doubtful = |record: &WorkloadRecord| {
             let subject = record.owner.as_ref().map(|owner| &owner.subject);
             let is_released = subject.is_none_or(|subject| self.is_released(subject));
@@ -106,12 +107,12 @@ impl Controller {
             .collect();
         for (key, mut record) in doubtful {
             info!(workload = %key.name, namespace = %key.namespace, "an admission of an earlier term was not released, and is decided again");
-            record.late = record.status.admission.take();
+            record.of_ended_term = record.status.admission.take();
             let owner = record.owner.clone();
             self.objects.put_workload(key, record);
             if let Some(owner) = owner {
                 self.sync_workload(&owner.subject);
-                self.late.subjects.insert(owner.subject);
+                self.ended_terms.subjects.insert(owner.subject);
             }
         }
     }
@@ -132,13 +133,13 @@ impl Controller {
     }
 
     /// Notes a pod that an ended leader has admitted by itself. It may run already.
-    pub(in crate::controller) fn note_late_pod(
+    pub(in crate::controller) fn note_ended_term_pod(
         &mut self,
         before: Option<&PodRecord>,
         pod: &PodRecord,
     ) {
         if self.is_of_this_term(pod) {
-            self.late.pods.remove(&pod.uid);
+            self.ended_terms.pods.remove(&pod.uid);
             return;
         }
         let was_gated = before.is_some_and(|b| b.uid == pod.uid && b.queue_gate.is_some());
@@ -147,32 +148,33 @@ impl Controller {
         };
         let term = admitted.term.as_deref().unwrap_or_default();
         let sight = Sight {
-            own: self.late.term(),
+            own: self.ended_terms.term(),
             has_decided: self.phase.has_decided(),
             before: None,
         };
         // A pod of an admitted job or group names none: its Workload does.
         let is_own_record = pod.mode == PodMode::Single;
         if is_own_record && !sight.counts(term) {
-            info!(pod = %pod.uid, term, "a late admission arrived: its leader's term has ended");
-            self.late.pods.insert(pod.uid.clone());
+            info!(pod = %pod.uid, term, "an admission of an ended term arrived");
+            self.ended_terms.pods.insert(pod.uid.clone());
         }
     }
 
     /// After a decision: takes back what came in late and was not admitted again.
-    pub(in crate::controller) fn take_back_late(&mut self) {
-        for subject in self.late.subjects.iter().cloned().collect::<Vec<_>>() {
+    pub(in crate::controller) fn take_back_ended_terms(&mut self) {
+        let subjects: Vec<Subject> = self.ended_terms.subjects.iter().cloned().collect();
+        for subject in subjects {
             self.take_back_admission(&subject);
         }
-        for uid in self.late.pods.iter().cloned().collect::<Vec<_>>() {
+        for uid in self.ended_terms.pods.iter().cloned().collect::<Vec<_>>() {
             self.take_back_pod(&uid);
         }
     }
 
     fn take_back_admission(&mut self, subject: &Subject) {
         let found = self.objects.workload_of(subject);
-        let Some((key, record)) = found.filter(|(_, record)| record.late.is_some()) else {
-            self.late.subjects.remove(subject);
+        let Some((key, record)) = found.filter(|(_, record)| record.of_ended_term.is_some()) else {
+            self.ended_terms.subjects.remove(subject);
             return;
         };
         if self.writes.is_busy(subject) || record.deleting {
@@ -198,7 +200,7 @@ impl Controller {
         if self.writes.is_busy(&subject) {
             return;
         }
-        self.late.pods.remove(uid);
+        self.ended_terms.pods.remove(uid);
         let pod = self.objects.pods.of(uid).map(|(_, pod)| pod);
         let runs = pod.is_some_and(|pod| pod.is_live() && !pod.deleting);
         let is_taken_over = pod.is_some_and(|pod| self.is_of_this_term(pod));
@@ -210,6 +212,7 @@ impl Controller {
 
     fn is_of_this_term(&self, pod: &PodRecord) -> bool {
         let admitted = pod.admitted.as_ref().and_then(|found| found.as_ref().ok());
-        admitted.is_some_and(|admitted| admitted.term.as_deref() == Some(&**self.late.term()))
+        admitted
+            .is_some_and(|admitted| admitted.term.as_deref() == Some(&**self.ended_terms.term()))
     }
 }

@@ -67,7 +67,7 @@ impl Controller {
                 self.has_found_a_node(&record);
             }
         }
-        self.note_late_pod(before.as_ref(), &record);
+        self.note_ended_term_pod(before.as_ref(), &record);
         let known = before.as_ref().filter(|before| before.uid == uid);
         record.see_times(known, self.sight());
         let moved = known

@@ -10,7 +10,7 @@ use crate::cache::conditions::{self, Type};
 use crate::cache::{Subject, WorkloadKey, WorkloadRecord};
 use crate::controller::Controller;
 use crate::process::hashing::HashSet;
-use crate::visibility::{Job, Place, Taken, WAITING_MAX, Waiting, Why};
+use crate::visibility::{Job, QueueRef, Taken, WAITING_MAX, Waiting, Why};
 
 /// Texts that are shared by those who wait: reasons and kinds are few, and names of namespaces are shared already.
 const TEXTS_MAX: usize = 1000;
@@ -61,10 +61,10 @@ impl Controller {
     }
 
     /// Begins to list those who wait in a queue. None if there is no such queue.
-    pub(in crate::controller) fn begin_taking(&self, place: &Place) -> Option<Taking> {
+    pub(in crate::controller) fn begin_taking(&self, place: &QueueRef) -> Option<Taking> {
         let cluster_queue: QueueName = match place {
-            Place::ClusterQueue(name) => name.clone(),
-            Place::LocalQueue(key) => self.cluster.cluster_queue_of(key)?.into(),
+            QueueRef::ClusterQueue(name) => name.clone(),
+            QueueRef::LocalQueue(key) => self.cluster.cluster_queue_of(key)?.into(),
         };
         let local_queues = self.engine.local_queues_of(&cluster_queue).cloned();
         let local_queues: Vec<LocalQueueKey> = local_queues.collect();

@@ -1,4 +1,4 @@
-//! What the statuses of queues, cohorts and JobKinds say, from what the engine tells of them.
+//! What the statuses of queues and cohorts say, from what the engine tells of them.
 //!
 //! Must not know what a Workload's status says: that is `workload/status.rs`.
 

@@ -1,4 +1,4 @@
-//! What the statuses of queues, cohorts and JobKinds say. Pure: from the engine's account to the
+//! What the statuses of queues and cohorts say. Pure: from the engine's account to the
 //! API types.
 
 use std::collections::{BTreeMap, BTreeSet};

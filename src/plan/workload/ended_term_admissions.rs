@@ -211,7 +211,7 @@ mod tests {
             "requeueState": {"count": 2},
         });
         let (_, mut record) = mk_group_workload(&json!([]), &status);
-        record.late = record.status.admission.take();
+        record.of_ended_term = record.status.admission.take();
         let after = taken_back(&record, Now::UNIX_EPOCH);
         assert_eq!(after.admission, None);
         assert_eq!(after.requeue_state, record.status.requeue_state, "kept");

@@ -12,7 +12,7 @@ use sluice_crds::Quantity;
 use sluice_engine::{Amount, LimitingNode, MissReason, Need, Trial, Trials};
 
 use super::findings::{Findings, State, Stated};
-use super::holding::{Held, Holding, Named, Workloads};
+use super::quota_holders::{Holding, Named, QuotaHolders, Workloads};
 use crate::visibility::discovery::{GROUP, VERSION};
 use crate::visibility::pending::positions::{Ahead, Placed, View};
 use crate::visibility::pending::summary::{
@@ -190,7 +190,7 @@ impl WorkloadExplanation {
             .and_then(|key| view?.placed(&id, key));
         let (placed, ahead) = placed.unzip();
         let position = |of: fn(Placed<'_>) -> usize| placed.map(of);
-        let held = holders.map(|holders| Held::new(holders, &names, &namespace));
+        let held = holders.map(|holders| QuotaHolders::new(holders, &names, &namespace));
         let held = held.unwrap_or_default();
         let is_stopping = 0 < held.stopping.in_namespace + held.stopping.in_other_namespaces;
         let since = since.map(in_seconds);

@@ -5,7 +5,7 @@
 
 pub mod explanation;
 pub mod findings;
-pub mod holding;
+pub mod quota_holders;
 
 #[cfg(test)]
 mod tests;

@@ -3,7 +3,7 @@
 //! Must not know how the controller is asked.
 
 pub mod page;
-pub mod place;
 pub mod positions;
+pub mod queue_ref;
 pub mod summary;
 pub mod waiting;

@@ -6,7 +6,7 @@ use k8s_openapi::jiff::Timestamp;
 use sluice_engine::{LocalQueueKey, QueueName, WorkloadId};
 
 use super::page::Page;
-use super::place::{Place, Taken};
+use super::queue_ref::{QueueRef, Taken};
 use super::waiting::Waiting;
 
 /// How many of those ahead are named.
@@ -87,22 +87,22 @@ impl View {
     }
 
     /// Whether it is about this queue.
-    pub fn is_about(&self, place: &Place) -> bool {
+    pub fn is_about(&self, place: &QueueRef) -> bool {
         match place {
-            Place::ClusterQueue(name) => self.exists && *name == self.cluster_queue,
-            Place::LocalQueue(key) => self.local_queues.contains_key(key),
+            QueueRef::ClusterQueue(name) => self.exists && *name == self.cluster_queue,
+            QueueRef::LocalQueue(key) => self.local_queues.contains_key(key),
         }
     }
 
     /// How many wait in a queue, and those on one page of it.
-    pub fn page(&self, place: &Place, page: Page) -> (usize, Vec<Placed<'_>>) {
+    pub fn page(&self, place: &QueueRef, page: Page) -> (usize, Vec<Placed<'_>>) {
         let Page { offset, limit } = page;
         match place {
-            Place::ClusterQueue(_) => {
+            QueueRef::ClusterQueue(_) => {
                 let places = (offset..self.len()).take(limit);
                 (self.len(), places.filter_map(|at| self.at(at)).collect())
             }
-            Place::LocalQueue(key) => {
+            QueueRef::LocalQueue(key) => {
                 let places = self.local_queues.get(key).map_or(&[][..], Vec::as_slice);
                 let on_page = places.iter().skip(offset).take(limit);
                 let placed = on_page.filter_map(|at| self.at(*at)).collect();

@@ -12,8 +12,8 @@ use sluice_crds::Quantity;
 use sluice_engine::{Amount, ResourceName};
 
 use super::page::Page;
-use super::place::Place;
 use super::positions::{Placed, View};
+use super::queue_ref::QueueRef;
 use super::waiting;
 use crate::visibility::discovery::{GROUP, VERSION};
 use crate::visibility::problem::Problem;
@@ -106,17 +106,17 @@ impl PendingWorkloadsSummary {
     ///
     /// # Errors
     /// The view is not about this queue.
-    pub fn new(view: &View, place: &Place, page: Page) -> Result<Self, Problem> {
+    pub fn new(view: &View, place: &QueueRef, page: Page) -> Result<Self, Problem> {
         if !view.is_about(place) {
             return Err(place.not_found());
         }
         let (total, placed) = view.page(place, page);
         let metadata = match place {
-            Place::ClusterQueue(name) => SummaryMetadata {
+            QueueRef::ClusterQueue(name) => SummaryMetadata {
                 namespace: None,
                 name: name.to_string(),
             },
-            Place::LocalQueue(key) => SummaryMetadata {
+            QueueRef::LocalQueue(key) => SummaryMetadata {
                 namespace: Some(key.namespace.to_string()),
                 name: key.name.to_string(),
             },

@@ -10,8 +10,8 @@ use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
 use super::*;
-use crate::visibility::pending::place::Taken;
 use crate::visibility::pending::positions::tests::{mk_taken, mk_waiting};
+use crate::visibility::pending::queue_ref::Taken;
 use crate::visibility::pending::waiting::{Job, Waiting, Why};
 use crate::visibility::question::{ASKED_MAX, Asked};
 
@@ -70,7 +70,10 @@ fn mk_router(leader: Leader) -> Router {
                 continue;
             };
             let key = LocalQueueKey::new("team-a", "main");
-            let known = [Place::LocalQueue(key), Place::ClusterQueue("cq".into())];
+            let known = [
+                QueueRef::LocalQueue(key),
+                QueueRef::ClusterQueue("cq".into()),
+            ];
             let _ = reply.send(known.contains(&place).then(mk_example));
         }
     });

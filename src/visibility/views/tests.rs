@@ -2,14 +2,14 @@ use sluice_engine::LocalQueueKey;
 use tokio::time::advance;
 
 use super::*;
-use crate::visibility::pending::place::Taken;
 use crate::visibility::pending::positions::tests::{mk_taken, mk_waiting};
+use crate::visibility::pending::queue_ref::Taken;
 use crate::visibility::question::ASKED_MAX;
 
 /// A controller with one ClusterQueue, which counts how often it is asked.
 struct FakeController {
     desk: Desk,
-    asked: mpsc::UnboundedReceiver<Place>,
+    asked: mpsc::UnboundedReceiver<QueueRef>,
 }
 
 impl FakeController {
@@ -55,8 +55,8 @@ fn key(name: &str) -> LocalQueueKey {
     LocalQueueKey::new("a", name)
 }
 
-fn of(name: &str) -> Place {
-    Place::LocalQueue(key(name))
+fn of(name: &str) -> QueueRef {
+    QueueRef::LocalQueue(key(name))
 }
 
 #[tokio::test(start_paused = true)]
@@ -65,7 +65,7 @@ async fn the_controller_is_asked_once_a_second_however_many_read() {
     sleep(KEPT_FOR * 3).await;
     assert_eq!(controller.asked(), 0, "nobody has read");
     // All at once, about both LocalQueues and the ClusterQueue of both.
-    let places = [of("q"), of("r"), Place::ClusterQueue("cq".into())];
+    let places = [of("q"), of("r"), QueueRef::ClusterQueue("cq".into())];
     let readers = places.iter().cycle().take(60).cloned();
     let read = readers.map(|place| controller.desk.view(place));
     for view in futures::future::join_all(read).await {

@@ -10,8 +10,8 @@ pub(crate) static MUTANTS: &[Mutant] = &[
         "a late admission keeps quota that was given to others",
         "src/controller/decisions/ended_term_admissions.rs",
         (
-            "for subject in self.late.subjects.iter().cloned().collect::<Vec<_>>() {\n            self.take_back_admission(&subject);",
-            "for subject in self.late.subjects.iter().take(0).cloned().collect::<Vec<_>>() {\n            self.take_back_admission(&subject);",
+            "self.ended_terms.subjects.iter().cloned().collect();",
+            "self.ended_terms.subjects.iter().take(0).cloned().collect();",
         ),
         Cluster("a_late_admission_is_taken_back_before_anything_is_released"),
     ),

@@ -221,7 +221,7 @@ pub(crate) static MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "an admitted job may grow",
-        "webhooks/src/rules/growth.rs",
+        "webhooks/src/rules/jobs/growth.rs",
         (
             "if was.count < set.count {",
             "if was.count < set.count && set.count < 1 {",

@@ -120,7 +120,7 @@ fn what_a_queue_is_due_and_how_much_waits_in_it() {
         "reservation": {"timeoutSeconds": 90},
     }));
     assert_eq!(told.fair_weight, Weight::from_thousandths(1500));
-    assert_eq!(told.admission_mode, engine::AdmissionMode::ByUsage);
+    assert_eq!(told.admission_scope, engine::AdmissionScope::ByUsage);
     assert_eq!(told.max_pending, Some(3));
     assert_eq!(told.reservation_timeout, Some(Duration::from_secs(90)));
 }

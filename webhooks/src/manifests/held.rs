@@ -26,8 +26,8 @@ enum Way {
     Suspend,
 }
 
-/// What one policy is about.
-pub(crate) enum Subject<'a> {
+/// The kinds that one policy is for.
+pub(crate) enum PolicyKinds<'a> {
     /// A kind with pod templates at fixed paths.
     Templates(&'a HeldKind),
     /// A kind that says nothing of its pods but their metadata.
@@ -72,19 +72,19 @@ impl HeldKind {
 }
 
 /// What there are policies for: one each, or one for all that are suspended by the same path.
-pub(crate) fn subjects(kinds: &[HeldKind]) -> Vec<Subject<'_>> {
-    let mut subjects = Vec::new();
+pub(crate) fn policy_kinds(kinds: &[HeldKind]) -> Vec<PolicyKinds<'_>> {
+    let mut found = Vec::new();
     let mut groups: BTreeMap<&str, Vec<&HeldKind>> = BTreeMap::new();
     for kind in kinds {
         match (kind.way, &kind.job_kind.suspend) {
             (Way::Suspend, Some(path)) => groups.entry(path).or_default().push(kind),
-            (Way::Metadata, _) => subjects.push(Subject::Metadata(kind)),
-            (Way::Templates | Way::Suspend, _) => subjects.push(Subject::Templates(kind)),
+            (Way::Metadata, _) => found.push(PolicyKinds::Metadata(kind)),
+            (Way::Templates | Way::Suspend, _) => found.push(PolicyKinds::Templates(kind)),
         }
     }
     let groups = groups.into_iter();
-    subjects.extend(groups.map(|(suspend, kinds)| Subject::Suspended(Group { suspend, kinds })));
-    subjects
+    found.extend(groups.map(|(suspend, kinds)| PolicyKinds::Suspended(Group { suspend, kinds })));
+    found
 }
 
 fn way(kind: &JobKindSpec) -> Result<Way, Problem> {

@@ -1,5 +1,5 @@
 //! Which queues and gates an object names for its pods alone, in CEL: by the metadata in its pod templates. The same as
-//! in `crate::rules::applies::candidate` and `crate::rules::advice::templates`.
+//! in `crate::rules::applies::requested_object` and `crate::rules::advice::templates`.
 
 use sluice_crds::QUEUE_NAME_LABEL;
 use sluice_kinds::PodMetadata;

@@ -12,8 +12,8 @@ use crate::admission::schemas::Schemas;
 use crate::admission::verdict::Verdict;
 use crate::rules::advice::{templates, warnings};
 use crate::rules::applies::makers::{self, Maker};
-use crate::rules::gates::lift::NeededRight;
-use crate::rules::{aliases, applies, enforcement, gates, jobs, own, pods};
+use crate::rules::lifting::lift::NeededRight;
+use crate::rules::{aliases, applies, enforcement, jobs, lifting, own, pods};
 
 /// Whether the request may go on.
 ///
@@ -107,7 +107,7 @@ pub async fn has_rights(request: &Request, policy: &Policy, access: &dyn Access)
         Ok(rights) => rights,
         Err(verdict) => return verdict,
     };
-    if let Some(problem) = gates::lift::too_many(&rights) {
+    if let Some(problem) = lifting::lift::too_many(&rights) {
         return Verdict::of(vec![problem]);
     }
     // All at once: each may take as long as there is time for all.
@@ -118,7 +118,7 @@ pub async fn has_rights(request: &Request, policy: &Policy, access: &dyn Access)
         (right, answer)
     });
     let answers = futures::future::join_all(answers).await;
-    gates::lift::verdict(request, &answers)
+    lifting::lift::verdict(request, &answers)
 }
 
 /// What to change in an object that is being created; in the templates of one that is being edited, where these hold
@@ -183,7 +183,7 @@ fn needed(
         return applies::pod_controllers::needed(maker, request, edit, policy);
     }
     let applied = applies::edit::needed(request, edit, policy)?;
-    let mut rights = gates::lift::needed(request, edit, policy);
+    let mut rights = lifting::lift::needed(request, edit, policy);
     rights.extend(applied);
     Ok(rights)
 }
@@ -211,11 +211,11 @@ fn hold(request: &Request, edit: &Edit<'_>, policy: &Policy) -> Verdict {
 /// What is told of its gates on the object that `patch` makes: that depends on all gates that it will have.
 fn marks(request: &Request, edit: &Edit<'_>, patch: &[PatchOperation]) -> Vec<PatchOperation> {
     if patch.is_empty() {
-        return gates::marks::patch(request, edit);
+        return lifting::marks::patch(request, edit);
     }
     let mut new = edit.new.clone();
     match json_patch::patch(&mut new, patch) {
-        Ok(()) => gates::marks::patch(request, &Edit { new: &new, ..*edit }),
+        Ok(()) => lifting::marks::patch(request, &Edit { new: &new, ..*edit }),
         // The object has a shape that no schema allows, as a list for its spec: no state that must not occur, as anybody
         // can send that. The API server refuses it as well.
         Err(_) => Vec::new(),

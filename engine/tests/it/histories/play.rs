@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use sluice_engine::{
-    Admission, AdmissionMode, Amount, Decision, Engine, Event, EvictReason, Explanation,
+    Admission, AdmissionScope, Amount, Decision, Engine, Event, EvictReason, Explanation,
     LocalQueue, Snapshot, Time, Workload, WorkloadId, WorkloadState,
 };
 
@@ -255,7 +255,7 @@ impl Play {
     fn waits_by_usage(&self, workload: &Workload) -> bool {
         let local = self.oracle.locals.get(&workload.queue);
         let queue = local.and_then(|local| self.oracle.queues.get(&local.cluster_queue));
-        queue.is_some_and(|queue| queue.admission_mode == AdmissionMode::ByUsage)
+        queue.is_some_and(|queue| queue.admission_scope == AdmissionScope::ByUsage)
     }
 
     /// With all that was decided carried out at once, and everybody who was evicted back in the

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use sluice_engine::{
-    AdmissionMode, Amount, BorrowWithinCohort, ClusterQueue, Cohort, Consumed, Event,
+    AdmissionScope, Amount, BorrowWithinCohort, ClusterQueue, Cohort, Consumed, Event,
     FairPreemption, Flavor, FlavorFungibility, FlavorPreference, FlavorQuotas, LocalQueue,
     LocalQueueKey, Preemption, QueueingStrategy, Quota, ReclaimWithinCohort, ResourceGroup,
     Settings, StopPolicy, Taint, TaintEffect, Time, UndeclaredResources, Weight, WhenCanBorrow,
@@ -247,10 +247,10 @@ pub(crate) fn queues(size: Size) -> impl Strategy<Value = ClusterQueue> {
                 fungibility,
                 preemption,
                 fair_weight,
-                admission_mode: if by_usage {
-                    AdmissionMode::ByUsage
+                admission_scope: if by_usage {
+                    AdmissionScope::ByUsage
                 } else {
-                    AdmissionMode::ByOrder
+                    AdmissionScope::ByOrder
                 },
                 max_pending,
                 reservation_timeout: timeout.map(Duration::from_millis),

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use sluice_engine::{
-    AdmissionMode, Amount, ClusterQueue, FairPreemption, Flavor, FlavorName, FlavorPreference,
+    AdmissionScope, Amount, ClusterQueue, FairPreemption, Flavor, FlavorName, FlavorPreference,
     PodSet, PodSetAssignment, ReclaimWithinCohort, ResourceGroup, ResourceName, TaintEffect,
     UndeclaredResources, WhenCanBorrow, WhenCanPreempt, WithinClusterQueue, Workload,
 };
@@ -193,7 +193,7 @@ impl Scene<'_> {
             holders: self.holders,
             queue: self.tree.queue(&queue.name).unwrap(),
             rules: queue.preemption,
-            local: (queue.admission_mode == AdmissionMode::ByUsage).then_some(&workload.queue),
+            local: (queue.admission_scope == AdmissionScope::ByUsage).then_some(&workload.queue),
             priority: workload.priority,
             created: workload.created,
             charge,

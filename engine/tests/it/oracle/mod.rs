@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use sluice_engine::{
-    Admission, AdmissionMode, Amount, ClusterQueue, Cohort, CohortName, Decision, Event,
+    Admission, AdmissionScope, Amount, ClusterQueue, Cohort, CohortName, Decision, Event,
     EvictReason, Flavor, FlavorName, LocalQueue, LocalQueueKey, PreemptionRight, QueueName,
     QueueingStrategy, ResourceName, Settings, StopPolicy, Time, Workload, WorkloadId,
     WorkloadState,
@@ -492,7 +492,7 @@ impl Oracle {
         let most = queue.max_pending.unwrap_or(usize::MAX);
         tally.queue_full += u64::from(lined_up.len() > most);
         lined_up.truncate(most);
-        if queue.admission_mode == AdmissionMode::ByUsage {
+        if queue.admission_scope == AdmissionScope::ByUsage {
             let first = lined_up.first().map(|workload| workload.id.clone());
             lined_up.sort_by_cached_key(|w| (self.standing(queue, &w.queue), order(w)));
             let now_first = lined_up.first().map(|workload| workload.id.clone());

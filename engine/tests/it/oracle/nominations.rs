@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use sluice_engine::{
-    AdmissionMode, ClusterQueue, Decision, EvictReason, Time, Workload, WorkloadId, WorkloadState,
+    AdmissionScope, ClusterQueue, Decision, EvictReason, Time, Workload, WorkloadId, WorkloadState,
 };
 
 use super::{Oracle, Reservation, Reservations, order};
@@ -101,7 +101,7 @@ impl Oracle {
     ) -> Option<(&'a ClusterQueue, &'a Workload, AssignmentResult)> {
         let promised = &self.workloads[id];
         let queue = &self.queues[&self.locals[&promised.queue].cluster_queue];
-        let by_usage = queue.admission_mode == AdmissionMode::ByUsage;
+        let by_usage = queue.admission_scope == AdmissionScope::ByUsage;
         let is_like = |w: &&Workload| {
             w.pod_sets == promised.pod_sets && (!by_usage || w.queue == promised.queue)
         };

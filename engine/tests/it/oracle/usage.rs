@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use sluice_engine::{
-    Admission, AdmissionMode, Amount, ByFlavor, Snapshot, Time, Workload, WorkloadId, WorkloadState,
+    Admission, AdmissionScope, Amount, ByFlavor, Snapshot, Time, Workload, WorkloadId,
+    WorkloadState,
 };
 
 use super::Oracle;
@@ -58,7 +59,7 @@ impl Oracle {
             let queue = self.queues.get(&admission.queue)?;
             Some(Holder {
                 rules: queue.preemption,
-                by_usage: queue.admission_mode == AdmissionMode::ByUsage,
+                by_usage: queue.admission_scope == AdmissionScope::ByUsage,
                 id: workload.id.clone(),
                 queue: tree.queue(&admission.queue)?,
                 local: workload.queue.clone(),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sluice_engine::{
-    AdmissionMode, Amount, BorrowWithinCohort, ClusterQueue, Consumed, Event, FlavorFungibility,
+    AdmissionScope, Amount, BorrowWithinCohort, ClusterQueue, Consumed, Event, FlavorFungibility,
     FlavorPreference, FlavorQuotas, LocalQueue, LocalQueueKey, PodSet, PodSetAssignment,
     Preemption, QueueingStrategy, Quota, ReclaimWithinCohort, ResourceGroup, ResourceName,
     StopPolicy, Time, Toleration, TolerationOperator, UndeclaredResources, Weight, WhenCanBorrow,
@@ -210,10 +210,10 @@ pub(super) fn queue(name: &str, words: &Words<'_>) -> Event {
         fungibility: words.fungibility(),
         preemption: words.preemption(),
         fair_weight: words.weight(),
-        admission_mode: if words.has("by-usage") {
-            AdmissionMode::ByUsage
+        admission_scope: if words.has("by-usage") {
+            AdmissionScope::ByUsage
         } else {
-            AdmissionMode::ByOrder
+            AdmissionScope::ByOrder
         },
         max_pending: words.number("max"),
         reservation_timeout: words.number("timeout").map(Duration::from_millis),

@@ -45,8 +45,8 @@ fn pages_are_in_order_and_places_are_counted_in_both_queues() {
     ];
     let local_queues = vec![a.clone(), b.clone(), empty.clone()];
     let view = View::new(mk_taken(local_queues, waiting), Timestamp::UNIX_EPOCH);
-    let all = Place::ClusterQueue("cq".into());
-    let [of_a, of_b, of_none] = [a, b, empty].map(Place::LocalQueue);
+    let all = QueueRef::ClusterQueue("cq".into());
+    let [of_a, of_b, of_none] = [a, b, empty].map(QueueRef::LocalQueue);
     for (case, place, page, total, expected) in [
         (
             "the whole ClusterQueue",
@@ -88,9 +88,9 @@ fn pages_are_in_order_and_places_are_counted_in_both_queues() {
         assert_eq!((count, placed), (total, expected), "{case}");
         assert!(view.is_about(place), "{case}");
     }
-    let other = Place::LocalQueue(LocalQueueKey::new("a", "other"));
+    let other = QueueRef::LocalQueue(LocalQueueKey::new("a", "other"));
     assert!(!view.is_about(&other));
-    assert!(!view.is_about(&Place::ClusterQueue("other".into())));
+    assert!(!view.is_about(&QueueRef::ClusterQueue("other".into())));
 }
 
 /// The bound is many times what it takes in a debug build, and fails if each page looked at all who wait.
@@ -104,7 +104,7 @@ fn a_page_of_a_long_queue_costs_what_is_on_it() {
     );
     let begun = Instant::now();
     for offset in (0..100_000).step_by(100) {
-        let (_, placed) = view.page(&Place::LocalQueue(key.clone()), page(offset, 10));
+        let (_, placed) = view.page(&QueueRef::LocalQueue(key.clone()), page(offset, 10));
         assert_eq!(placed.len(), 10);
     }
     let took = begun.elapsed();

@@ -15,7 +15,7 @@ use crate::manifests::options::Options;
 use crate::manifests::pod_queues;
 use crate::rules::applies::creation::HAS_CONTROLLER;
 use crate::rules::applies::makers::POD_TEMPLATE;
-use crate::rules::gates::lift::{ASK, MADE};
+use crate::rules::lifting::lift::{ASK, MADE};
 
 /// The rule for an object that does not name the gate: the gate and the Gate.
 const MUST_BE_NAMED: &str =

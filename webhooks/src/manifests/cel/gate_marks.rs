@@ -1,5 +1,5 @@
 //! What an edit that lifts gates leaves on the object, in CEL: who lifted them, and the labels that tell which gates are
-//! left. The same rules as in `crate::rules::gates::marks`, but that policies know no time.
+//! left. The same rules as in `crate::rules::lifting::marks`, but that policies know no time.
 
 use k8s_openapi::api::admissionregistration::v1::Variable;
 use sluice_crds::{HELD_BY_LABEL_PREFIX, LIFTED_GATES_ANNOTATION};

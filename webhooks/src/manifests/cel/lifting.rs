@@ -1,5 +1,5 @@
 //! Who may lift a gate that has owners, in CEL, for one Gate: that in `params`. The same rules as in
-//! `crate::rules::gates::lift`.
+//! `crate::rules::lifting::lift`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use crate::manifests::cel::metadata::is_owned;
 use crate::manifests::cel::syntax::{filled, forbidden, no_problems, text, texts, variable, when};
 use crate::manifests::held::HeldKind;
 use crate::rules::author::SERVICE_ACCOUNT;
-use crate::rules::gates::lift::{ASK, BY_ITS_OWNERS};
+use crate::rules::lifting::lift::{ASK, BY_ITS_OWNERS};
 
 /// The characters around a name that are none of it, as Rust trims them.
 const SPACE: &str = r"[\s\v\x{85}\p{Z}]*";

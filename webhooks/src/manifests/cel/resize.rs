@@ -1,7 +1,7 @@
 //! What an admitted pod may not do: ask for more than it was admitted with. It may shrink.
 
 use crate::manifests::cel::syntax::{filled, forbidden};
-use crate::rules::pods::resize::GROWN;
+use crate::rules::pods::growth::GROWN;
 
 /// CEL, a list: what is wrong with a resize of an admitted pod. Containers can neither come nor go.
 pub(crate) fn problems() -> String {

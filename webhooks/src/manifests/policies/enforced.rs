@@ -19,7 +19,7 @@ use crate::manifests::conditions::entry::{
     any, condition, gate_annotations, loses_controller, queue_names,
 };
 use crate::manifests::conditions::{enforced as conditions, pods};
-use crate::manifests::held::{self, HeldKind, Subject};
+use crate::manifests::held::{self, HeldKind, PolicyKinds};
 use crate::manifests::options::{EnforcedNamespaces, Options};
 use crate::manifests::policies::policy::{Mutating, Rules, Validating, apply};
 use crate::manifests::policies::{gate_pods, hold, marking, suspending};
@@ -29,7 +29,7 @@ use crate::rules::enforcement::creation::{NOT_SET, OWNED};
 use crate::rules::enforcement::removal::REMOVED;
 use crate::rules::enforcement::required::REQUIRED;
 use crate::rules::enforcement::start::NEW_POD;
-use crate::rules::gates::lift::{BY_ITS_OWNERS, NAME_A_QUEUE};
+use crate::rules::lifting::lift::{BY_ITS_OWNERS, NAME_A_QUEUE};
 
 /// The name of the policy for objects.
 const NAME: &str = "sluice-enforcement";
@@ -44,18 +44,18 @@ const JOB_IS_TOP: &str =
 
 /// The policies that give objects what they need, and hold them.
 pub(super) fn mutating(options: &Options, kinds: &[HeldKind]) -> Vec<Mutating> {
-    let jobs = held::subjects(kinds).into_iter();
+    let jobs = held::policy_kinds(kinds).into_iter();
     let jobs = jobs.map(|subject| match subject {
-        Subject::Templates(kind) => {
+        PolicyKinds::Templates(kind) => {
             of_jobs(hold::policy(options, kind, kinds), &[kind], options, kinds)
         }
-        Subject::Metadata(kind) => of_jobs(
+        PolicyKinds::Metadata(kind) => of_jobs(
             marking::mutating(options, kind, kinds),
             &[kind],
             options,
             kinds,
         ),
-        Subject::Suspended(group) => of_jobs(
+        PolicyKinds::Suspended(group) => of_jobs(
             suspending::mutating(options, &group, kinds),
             &group.kinds,
             options,

@@ -9,7 +9,7 @@
 //! The mutating policies use ApplyConfiguration, and JSONPatch where a schema would let nothing be
 //! merged: what is there stays, and applying one to its own outcome changes nothing.
 
-use crate::manifests::held::{self, HeldKind, Subject};
+use crate::manifests::held::{self, HeldKind, PolicyKinds};
 use crate::manifests::options::Options;
 use crate::manifests::policies::policy::{Mutating, Validating, document};
 use crate::manifests::policies::{
@@ -19,11 +19,11 @@ use crate::manifests::policies::{
 
 /// The policies that refuse.
 pub fn validating(options: &Options, kinds: &[HeldKind]) -> Vec<Validating> {
-    let jobs = held::subjects(kinds).into_iter();
+    let jobs = held::policy_kinds(kinds).into_iter();
     jobs.map(|subject| match subject {
-        Subject::Templates(kind) => jobs::policy(options, kind, kinds),
-        Subject::Metadata(kind) => marking::validating(options, kind, kinds),
-        Subject::Suspended(group) => suspending::validating(options, &group, kinds),
+        PolicyKinds::Templates(kind) => jobs::policy(options, kind, kinds),
+        PolicyKinds::Metadata(kind) => marking::validating(options, kind, kinds),
+        PolicyKinds::Suspended(group) => suspending::validating(options, &group, kinds),
     })
     .chain([
         pods::policy(options, kinds),
@@ -39,11 +39,11 @@ pub fn validating(options: &Options, kinds: &[HeldKind]) -> Vec<Validating> {
 
 /// The policies that hold.
 pub fn mutating(options: &Options, kinds: &[HeldKind]) -> Vec<Mutating> {
-    let jobs = held::subjects(kinds).into_iter();
+    let jobs = held::policy_kinds(kinds).into_iter();
     jobs.map(|subject| match subject {
-        Subject::Templates(kind) => hold::policy(options, kind, kinds),
-        Subject::Metadata(kind) => marking::mutating(options, kind, kinds),
-        Subject::Suspended(group) => suspending::mutating(options, &group, kinds),
+        PolicyKinds::Templates(kind) => hold::policy(options, kind, kinds),
+        PolicyKinds::Metadata(kind) => marking::mutating(options, kind, kinds),
+        PolicyKinds::Suspended(group) => suspending::mutating(options, &group, kinds),
     })
     .chain([gate_pods::policy(options, kinds)])
     .chain(gate_marks::policies(kinds))

@@ -27,7 +27,7 @@ use crate::manifests::held::HeldKind;
 use crate::manifests::options::Options;
 use crate::manifests::policies::policy::Rules;
 use crate::manifests::webhook_rules::job_rule;
-use crate::rules::growth::{ADVICE, CLAIMS_CHANGED, GROWN};
+use crate::rules::jobs::growth::{ADVICE, CLAIMS_CHANGED, GROWN};
 use crate::rules::jobs::validate::ADMISSION_IS_SETTLED;
 use crate::rules::pods::check_create::WOULD_RUN;
 use crate::rules::queue_label::{self, ADDED, CHANGED, REMOVED};

@@ -15,7 +15,7 @@ use crate::admission::edit::Edit;
 use crate::admission::policy::Policy;
 use crate::admission::request::Request;
 use crate::admission::verdict::Verdict;
-use crate::rules::applies::candidate::is_owned_pod;
+use crate::rules::applies::requested_object::is_owned_pod;
 use crate::rules::applies::which::{Applying, applying, is_judged};
 use crate::rules::patched::patched;
 use crate::rules::reapplied::gates_never_named;

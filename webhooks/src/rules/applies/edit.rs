@@ -10,10 +10,10 @@ use crate::admission::edit::Edit;
 use crate::admission::policy::Policy;
 use crate::admission::request::Request;
 use crate::admission::verdict::Verdict;
-use crate::rules::applies::candidate::own_gates;
+use crate::rules::applies::requested_object::own_gates;
 use crate::rules::applies::which::{applying, is_judged};
-use crate::rules::gates::lift::{Cause, NeededRight};
-use crate::rules::gates::marks::lifted_from;
+use crate::rules::lifting::lift::{Cause, NeededRight};
+use crate::rules::lifting::marks::lifted_from;
 use crate::rules::queue_label::{QueueLabel, queue_of};
 
 /// The rights that the author of an edit needs because it makes Gates apply.

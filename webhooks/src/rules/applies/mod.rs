@@ -3,9 +3,9 @@
 //!
 //! Must not know who may lift a gate, nor how objects are held. Uses files of `rules`, `jobs` and `gates`.
 
-pub(crate) mod candidate;
 pub(crate) mod creation;
 pub(crate) mod edit;
 pub(crate) mod makers;
 pub(crate) mod pod_controllers;
+pub(crate) mod requested_object;
 pub(crate) mod which;

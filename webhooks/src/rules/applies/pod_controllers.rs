@@ -9,12 +9,12 @@ use crate::admission::edit::Edit;
 use crate::admission::policy::Policy;
 use crate::admission::request::{GroupVersionKind, Request};
 use crate::admission::verdict::Verdict;
-use crate::rules::applies::candidate::Applicant;
 use crate::rules::applies::edit::rights;
 use crate::rules::applies::makers::Maker;
+use crate::rules::applies::requested_object::RequestedObject;
 use crate::rules::applies::which::applying_to;
 use crate::rules::author::{Author, is_made_by_controller};
-use crate::rules::gates::lift::{Cause, NeededRight};
+use crate::rules::lifting::lift::{Cause, NeededRight};
 use crate::rules::queue_label::queue_of_pods;
 
 /// The rights that the author of a maker needs for the pods of its template. Each pod is judged by itself, as one without
@@ -60,7 +60,7 @@ pub(crate) fn needed(
     };
     let applying = |pod: &Value| {
         let (_, queue) = queue(pod)?;
-        let applicant = Applicant::new(&asks, pod, policy, Some(&queue));
+        let applicant = RequestedObject::new(&asks, pod, policy, Some(&queue));
         Some(applying_to(
             std::iter::once(applicant),
             policy,

@@ -12,7 +12,7 @@ use sluice_kinds::problem::Problem;
 use crate::admission::policy::Policy;
 use crate::admission::request::Request;
 use crate::admission::verdict::Verdict;
-use crate::rules::applies::candidate::Applicant;
+use crate::rules::applies::requested_object::RequestedObject;
 use crate::rules::author::{Author, is_made_for_owner};
 use crate::rules::top::is_top;
 
@@ -31,7 +31,7 @@ pub(super) fn applying<'a>(
     object: &Value,
     policy: &'a Policy,
 ) -> Result<Applying<'a>, Verdict> {
-    let applicants = Applicant::each(request, object, policy);
+    let applicants = RequestedObject::each(request, object, policy);
     applying_to(applicants, policy, &request.namespace)
 }
 
@@ -40,7 +40,7 @@ pub(super) fn applying<'a>(
 /// # Errors
 /// It can't be judged yet.
 pub(super) fn applying_to<'a, 'p>(
-    applicants: impl Iterator<Item = Applicant<'a>>,
+    applicants: impl Iterator<Item = RequestedObject<'a>>,
     policy: &'p Policy,
     namespace: &str,
 ) -> Result<Applying<'p>, Verdict> {

@@ -8,7 +8,7 @@ use sluice_kinds::problem::{Problem, fill};
 use crate::admission::policy::Policy;
 use crate::admission::request::Request;
 use crate::admission::verdict::Verdict;
-use crate::rules::applies::candidate::Applicant;
+use crate::rules::applies::requested_object::RequestedObject;
 use crate::rules::applies::which::early;
 use crate::rules::queue_label::queue_of;
 use crate::rules::top::is_top;
@@ -72,7 +72,7 @@ pub(super) fn in_namespace(
 pub(super) fn is_excepted(request: &Request, object: &Value, policy: &Policy) -> bool {
     let managed = policy.managed_namespaces();
     let queue = queue_of(object, policy.queue_labels()).map(|label| label.queue);
-    managed.is_excepted(&Applicant::new(request, object, policy, queue))
+    managed.is_excepted(&RequestedObject::new(request, object, policy, queue))
 }
 
 /// That an object without a queue is refused.

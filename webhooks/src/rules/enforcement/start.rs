@@ -13,7 +13,7 @@ use crate::admission::request::Request;
 use crate::admission::verdict::Verdict;
 use crate::rules::author::Author;
 use crate::rules::enforcement::required::{REQUIRED, enforced, field, quoted, refused, required};
-use crate::rules::gates::marks::lifted_from;
+use crate::rules::lifting::marks::lifted_from;
 use crate::rules::queue_label::queue_of;
 
 /// What is told besides of a pod: it takes no queue later.

@@ -10,10 +10,11 @@ use sluice_kinds::problem::Problem;
 use sluice_kinds::{CompiledKind, Hold};
 
 use crate::admission::policy::Policy;
+use crate::rules::jobs::growth;
 use crate::rules::jobs::reason_to_hold::is_child;
 use crate::rules::queue_label::{self, QueueLabel, Running, queue_of};
+use crate::rules::unsuspend;
 use crate::rules::unsuspend::HeldBy;
-use crate::rules::{growth, unsuspend};
 
 /// An edit of an object of a managed kind.
 pub(super) struct Change<'a> {

@@ -9,7 +9,7 @@ use sluice_kinds::{CompiledKind, HeldMark, Hold};
 use crate::admission::edit::Edit;
 use crate::admission::policy::Policy;
 use crate::admission::request::Request;
-use crate::rules::growth;
+use crate::rules::jobs::growth;
 use crate::rules::jobs::reason_to_hold::{hold_of, is_child, reason_to_hold};
 use crate::rules::queue_label::queue_of;
 use crate::rules::reapplied::{is_by_manifest, is_replaced, manifests};

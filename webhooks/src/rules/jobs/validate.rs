@@ -19,9 +19,9 @@ use crate::admission::edit::Edit;
 use crate::admission::policy::Policy;
 use crate::admission::request::Request;
 use crate::rules::author::{Author, is_made_by_controller};
-use crate::rules::gates::marks::is_own_record;
 use crate::rules::jobs::change::Change;
 use crate::rules::jobs::reason_to_hold::{check_is_managed, hold_of, is_child, reason_to_hold};
+use crate::rules::lifting::marks::is_own_record;
 use crate::rules::pods::check_create::WOULD_RUN;
 use crate::rules::queue_label::{self, queue_of};
 

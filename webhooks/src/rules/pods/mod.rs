@@ -3,7 +3,7 @@
 //! Must not know JobKinds beyond who makes what. Uses the files of `rules`, but not `jobs` and `own`.
 
 pub(crate) mod check_create;
+pub(crate) mod growth;
 pub(crate) mod hold;
-pub(crate) mod resize;
 pub(crate) mod update;
 pub(crate) mod validate;

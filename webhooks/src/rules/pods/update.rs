@@ -19,7 +19,7 @@ use sluice_kinds::view::QueueName;
 
 use crate::admission::policy::Policy;
 use crate::rules::author::Author;
-use crate::rules::gates::marks::lifted_from;
+use crate::rules::lifting::marks::lifted_from;
 use crate::rules::queue_label::{self, QueueLabel, queue_of};
 
 const IMMUTABLE: &str = "is immutable";

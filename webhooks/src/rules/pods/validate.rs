@@ -8,9 +8,9 @@ use crate::admission::edit::Edit;
 use crate::admission::policy::Policy;
 use crate::admission::request::Request;
 use crate::rules::author::{Author, made_for};
-use crate::rules::gates::marks::is_own_record;
+use crate::rules::lifting::marks::is_own_record;
 use crate::rules::pods::hold::hold_at_creation;
-use crate::rules::pods::{check_create, resize, update};
+use crate::rules::pods::{check_create, growth, update};
 
 /// What is wrong with creating or editing a pod.
 pub(crate) fn validate(request: &Request, edit: &Edit<'_>, policy: &Policy) -> Vec<Problem> {
@@ -34,7 +34,7 @@ pub(crate) fn validate(request: &Request, edit: &Edit<'_>, policy: &Policy) -> V
             problems.extend(update::check_queue_of_owned(old, edit.new, author, policy));
             problems
         }
-        (Some(old), "resize") if update::has_usage(old, policy) => resize::problems(old, edit.new),
+        (Some(old), "resize") if update::has_usage(old, policy) => growth::problems(old, edit.new),
         _ => Vec::new(),
     }
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 use sluice_crds::PRIORITY_CLASS_LABEL;
-use sluice_gates::{Candidate, Totals};
+use sluice_gates::{Applicant, Totals};
 use sluice_kinds::aliases::MetadataKey;
 use sluice_kinds::metadata::{controller, label};
 use sluice_kinds::priority_classes::NoPriorityClass;
@@ -18,14 +18,14 @@ use crate::admission::request::Request;
 use crate::rules::queue_label::{queue_of, queue_of_pods};
 
 /// An object of a request: as it was, or as it shall be. With the queue by which it is judged.
-pub(crate) struct Applicant<'a> {
+pub(crate) struct RequestedObject<'a> {
     request: &'a Request,
     object: &'a Value,
     policy: &'a Policy,
     queue: Option<&'a str>,
 }
 
-impl<'a> Applicant<'a> {
+impl<'a> RequestedObject<'a> {
     /// The object in this queue, if any.
     pub(crate) fn new(
         request: &'a Request,
@@ -153,7 +153,7 @@ pub(super) fn is_owned_pod(request: &Request, object: &Value) -> bool {
     request.is_pod() && controller(object).is_some()
 }
 
-impl Candidate for Applicant<'_> {
+impl Applicant for RequestedObject<'_> {
     fn group(&self) -> &str {
         &self.request.kind.group
     }

@@ -63,7 +63,7 @@ struct Sum {
 
 /// Who holds what is lacking.
 #[derive(Debug, Default)]
-pub struct Held {
+pub struct QuotaHolders {
     /// Who holds it, by flavor and resource.
     pub by: Vec<Holding>,
     /// Those that are stopping already.
@@ -78,7 +78,7 @@ struct Counted {
     amount: i128,
 }
 
-impl Held {
+impl QuotaHolders {
     /// What a reader of `namespace` may see. Takes a moment for each that holds anything.
     pub fn new(holders: Holders, names: &HashMap<WorkloadId, Found>, namespace: &str) -> Self {
         let mut held = Self::default();

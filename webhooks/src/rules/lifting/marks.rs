@@ -15,7 +15,7 @@ use sluice_kinds::metadata::{annotation_text, controller};
 
 use crate::admission::edit::Edit;
 use crate::admission::request::Request;
-use crate::rules::gates::lift;
+use crate::rules::lifting::lift;
 
 /// How far the time in a record may lie from that of the request: one review comes after the other, and each replica
 /// has a clock of its own.

@@ -10,14 +10,14 @@ pub const WAITING_MAX: usize = 300_000;
 
 /// Where somebody waits.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Place {
+pub enum QueueRef {
     /// In a ClusterQueue.
     ClusterQueue(QueueName),
     /// In a LocalQueue.
     LocalQueue(LocalQueueKey),
 }
 
-impl Place {
+impl QueueRef {
     /// There is no such queue.
     pub fn not_found(&self) -> Problem {
         match self {

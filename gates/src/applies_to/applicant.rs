@@ -7,7 +7,7 @@ use sluice_kinds::requests::Amounts;
 use sluice_kinds::view::PodSetView;
 
 /// An object that may be born with a gate.
-pub trait Candidate {
+pub trait Applicant {
     /// The API group of its kind.
     fn group(&self) -> &str;
     /// Its kind.
