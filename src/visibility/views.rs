@@ -11,8 +11,8 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, interval, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::pending::place::{Place, WAITING_MAX};
 use super::pending::positions::View;
+use super::pending::queue_ref::{QueueRef, WAITING_MAX};
 use super::problem::Problem;
 use super::question::Asked;
 use crate::process::clock;
@@ -39,7 +39,7 @@ pub struct Desk(mpsc::Sender<Request>);
 
 #[derive(Debug)]
 struct Request {
-    place: Place,
+    place: QueueRef,
     reply: oneshot::Sender<Answer>,
 }
 
@@ -62,7 +62,7 @@ impl Desk {
     ///
     /// # Errors
     /// There is no such queue, or it can't be told in time.
-    pub async fn view(&self, place: Place) -> Answer {
+    pub async fn view(&self, place: QueueRef) -> Answer {
         let (reply, answer) = oneshot::channel();
         let request = Request { place, reply };
         self.0.try_send(request).map_err(|_| Problem::Busy)?;
@@ -82,10 +82,10 @@ struct Views {
     asks: mpsc::Sender<Asked>,
     kept: Vec<Kept>,
     /// Those who wait for a view, by the queue that they asked for.
-    readers: BTreeMap<Place, Vec<oneshot::Sender<Answer>>>,
-    to_ask: VecDeque<Place>,
+    readers: BTreeMap<QueueRef, Vec<oneshot::Sender<Answer>>>,
+    to_ask: VecDeque<QueueRef>,
     /// The one question that is under way.
-    asking: JoinSet<(Place, Answer)>,
+    asking: JoinSet<(QueueRef, Answer)>,
 }
 
 impl Views {
@@ -117,7 +117,7 @@ impl Views {
         {
             let _ = reply.send(Ok(view.clone()));
             if FRESH_FOR <= since.elapsed() {
-                let place = Place::ClusterQueue(view.cluster_queue.clone());
+                let place = QueueRef::ClusterQueue(view.cluster_queue.clone());
                 self.ask_for(place);
             }
             return;
@@ -134,7 +134,7 @@ impl Views {
     }
 
     /// The next queue to ask about. Where all have hung up who asked for it, nobody is asked.
-    fn next(&mut self) -> Option<Place> {
+    fn next(&mut self) -> Option<QueueRef> {
         while let Some(place) = self.to_ask.pop_front() {
             let readers = self.readers.get(&place);
             if readers.is_none_or(|readers| readers.iter().any(|reader| !reader.is_closed())) {
@@ -145,13 +145,13 @@ impl Views {
         None
     }
 
-    fn ask_for(&mut self, place: Place) {
+    fn ask_for(&mut self, place: QueueRef) {
         if !self.to_ask.contains(&place) {
             self.to_ask.push_back(place);
         }
     }
 
-    fn answered(&mut self, place: &Place, answer: Answer) {
+    fn answered(&mut self, place: &QueueRef, answer: Answer) {
         let view = match answer {
             Ok(view) => view,
             Err(problem) => {
@@ -164,9 +164,9 @@ impl Views {
         };
         self.keep(view.clone());
         // Whoever asked for another LocalQueue of it has the same view.
-        let about = |place: &Place| view.is_about(place);
+        let about = |place: &QueueRef| view.is_about(place);
         self.to_ask.retain(|place| !about(place));
-        let served: Vec<Place> = self.readers.keys().filter(|p| about(p)).cloned().collect();
+        let served: Vec<QueueRef> = self.readers.keys().filter(|p| about(p)).cloned().collect();
         for place in served {
             for reader in self.readers.remove(&place).unwrap_or_default() {
                 let _ = reader.send(Ok(view.clone()));
@@ -178,10 +178,14 @@ impl Views {
         }
     }
 
-    /// Keeps a view, in place of the oldest ones if there are too many.
+    /// Keeps a view, in place of the one before it, and of the oldest ones if there are too many.
     fn keep(&mut self, view: Arc<View>) {
-        self.kept
-            .retain(|kept| kept.view.cluster_queue != view.cluster_queue);
+        let name = &view.cluster_queue;
+        let before = self.kept.iter().position(|k| k.view.cluster_queue == *name);
+        if let Some(before) = before.map(|at| self.kept.remove(at)) {
+            // To free 100,000 of them takes a while, for which no reader waits.
+            tokio::task::spawn_blocking(move || drop(before));
+        }
         let mut free = WAITING_MAX.saturating_sub(view.len());
         let since = Instant::now();
         self.kept.insert(0, Kept { view, since });
@@ -197,7 +201,7 @@ impl Views {
 }
 
 /// Asks the controller, and sorts what it says where that holds nobody up.
-async fn ask(asks: mpsc::Sender<Asked>, place: Place) -> (Place, Answer) {
+async fn ask(asks: mpsc::Sender<Asked>, place: QueueRef) -> (QueueRef, Answer) {
     let answer = async {
         sleep(ASK_EVERY).await;
         let (reply, taken) = oneshot::channel();

@@ -6,7 +6,7 @@
 mod claim_templates;
 mod dependency_task;
 mod kind_task;
-mod readers;
+pub(super) mod readers;
 mod retry;
 mod watches;
 

@@ -1,5 +1,8 @@
-//! Answers readers between two cycles, a part at a time. What they are told is `reports/waiting.rs`, `reports/finding.rs`
+//! Answers readers between two cycles, a part at a time: the answers under way take turns, so that nobody who asks about
+//! one workload waits until a long list is taken. What they are told is `reports/waiting.rs`, `reports/finding.rs`
 //! and `reports/tree.rs`.
+
+use std::collections::VecDeque;
 
 use tokio::sync::{mpsc, oneshot};
 
@@ -11,11 +14,14 @@ use crate::visibility::{Asked, Findings, Taken, TakenTree};
 
 /// Workloads that are looked at between two cycles: 3 ms in a debug build.
 const LOOKED_AT: usize = 1000;
+/// Answers that may be under way. A list takes 100 bytes for each that waits until it is complete.
+const UNDER_WAY_MAX: usize = 4;
 
-/// Those who ask, and what is being looked at for one of them.
+/// Those who ask, and what is being looked at for some of them.
 pub struct Readers {
     asked: mpsc::Receiver<Asked>,
-    under_way: Option<Answering>,
+    /// The one whose turn is next is the first.
+    under_way: VecDeque<Answering>,
 }
 
 /// An answer, as far as it has come, and where it goes.
@@ -41,13 +47,13 @@ impl Readers {
     pub fn new(asked: mpsc::Receiver<Asked>) -> Self {
         Self {
             asked,
-            under_way: None,
+            under_way: VecDeque::new(),
         }
     }
 
     /// Until somebody has asked, or there is an answer to go on with. For ever if nobody can ask.
     pub async fn wait(&mut self) -> Option<Asked> {
-        if self.under_way.is_some() {
+        if !self.under_way.is_empty() {
             return None;
         }
         match self.asked.recv().await {
@@ -56,7 +62,7 @@ impl Readers {
         }
     }
 
-    /// Goes on with the answer that is under way, or takes the next question up. Before everything is listed nobody
+    /// Takes the next question up, and goes on with the answer whose turn it is. Before everything is listed nobody
     /// is told anything: what is missing would look as if it did not wait.
     pub fn work(&mut self, next: Option<Asked>, controller: &Controller) {
         let next = next.or_else(|| self.next());
@@ -66,14 +72,15 @@ impl Readers {
                 // The reader hears that there is no answer.
                 return;
             }
-            self.under_way = begin(asked, controller);
+            self.under_way.extend(begin(asked, controller));
         }
-        let under_way = self.under_way.take();
-        self.under_way = under_way.and_then(|answering| go_on(answering, controller));
+        let next = self.under_way.pop_front();
+        let left = next.and_then(|answering| go_on(answering, controller));
+        self.under_way.extend(left);
     }
 
     fn next(&mut self) -> Option<Asked> {
-        if self.under_way.is_some() {
+        if UNDER_WAY_MAX <= self.under_way.len() {
             return None;
         }
         self.asked.try_recv().ok()

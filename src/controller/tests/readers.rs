@@ -3,13 +3,18 @@
 use std::time::Instant;
 
 use sluice_engine::QueueName;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::timeout;
 
 use super::*;
 use crate::controller::reports::waiting::Taking;
-use crate::visibility::{Named, Place, State, Taken};
+use crate::controller::shell::readers::Readers;
+use crate::visibility::{ASKED_MAX, Asked, Named, QueueRef, State, Taken};
 
 /// As the shell looks at.
 const PART: usize = 1000;
+/// For what is there at once.
+const DEADLINE: Duration = Duration::from_mins(1);
 
 /// A controller that has queued these jobs, each of which requests more than there is.
 fn mk_play(jobs: &[String]) -> Play {
@@ -51,8 +56,8 @@ fn take(play: &Play, mut taking: Taking, part: usize) -> (Taken, usize) {
 async fn a_list_is_the_same_however_small_its_parts_are() {
     let jobs: Vec<String> = (0..5).map(|n| format!("job-{n}")).collect();
     let play = mk_play(&jobs);
-    let queue = Place::ClusterQueue(QueueName::from("q"));
-    let begin = |place: &Place| play.controller.begin_taking(place);
+    let queue = QueueRef::ClusterQueue(QueueName::from("q"));
+    let begin = |place: &QueueRef| play.controller.begin_taking(place);
     let (whole, parts) = take(&play, begin(&queue).unwrap(), PART);
     assert_eq!((whole.waiting.len(), parts), (5, 1));
     let one = &whole.waiting[0];
@@ -64,7 +69,7 @@ async fn a_list_is_the_same_however_small_its_parts_are() {
     assert_eq!(since.as_deref(), Some("2026-11-23T11:30:00Z"));
     let requests = one.requests.iter().map(|(name, _)| name.as_str());
     assert_eq!(requests.collect::<Vec<_>>(), ["cpu", "pods"]);
-    let of_local = Place::LocalQueue(sluice_engine::LocalQueueKey::new("blue", "main"));
+    let of_local = QueueRef::LocalQueue(sluice_engine::LocalQueueKey::new("blue", "main"));
     for part in 1..5 {
         for place in [&queue, &of_local] {
             let (taken, parts) = take(&play, begin(place).unwrap(), part);
@@ -73,9 +78,9 @@ async fn a_list_is_the_same_however_small_its_parts_are() {
         }
     }
     for place in [
-        Place::ClusterQueue(QueueName::from("other")),
-        Place::LocalQueue(sluice_engine::LocalQueueKey::new("blue", "other")),
-        Place::LocalQueue(sluice_engine::LocalQueueKey::new("red", "main")),
+        QueueRef::ClusterQueue(QueueName::from("other")),
+        QueueRef::LocalQueue(sluice_engine::LocalQueueKey::new("blue", "other")),
+        QueueRef::LocalQueue(sluice_engine::LocalQueueKey::new("red", "main")),
     ] {
         assert!(begin(&place).is_none(), "{place:?}");
     }
@@ -115,6 +120,40 @@ async fn a_workload_is_found_by_its_name_whether_or_not_it_is_there_yet() {
     }
 }
 
+/// Nobody who asks about one workload waits until a long list is taken.
+#[tokio::test]
+async fn answers_under_way_take_turns() {
+    let jobs: Vec<String> = (0..=2 * PART).map(|n| format!("job-{n:04}")).collect();
+    let play = mk_play(&jobs);
+    let (ask, asked) = mpsc::channel(ASKED_MAX);
+    let mut readers = Readers::new(asked);
+    let (reply, mut list) = oneshot::channel();
+    let place = QueueRef::ClusterQueue(QueueName::from("q"));
+    ask.try_send(Asked::Pending { place, reply }).unwrap();
+    readers.work(None, &play.controller);
+    let (reply, mut found) = oneshot::channel();
+    let named = Named::Workload {
+        namespace: "blue".into(),
+        name: "job-0000-uidjob0000".into(),
+    };
+    ask.try_send(Asked::Workload { named, reply }).unwrap();
+    let is_next = async |readers: &mut Readers| timeout(DEADLINE, readers.wait()).await.unwrap();
+    for _ in 0..2 {
+        let next = is_next(&mut readers).await;
+        readers.work(next, &play.controller);
+    }
+    assert!(found.try_recv().unwrap().is_some(), "it had its turn");
+    assert!(list.try_recv().is_err(), "the list is not complete");
+    let taken = loop {
+        let next = is_next(&mut readers).await;
+        readers.work(next, &play.controller);
+        if let Ok(taken) = list.try_recv() {
+            break taken.unwrap();
+        }
+    };
+    assert_eq!(taken.waiting.len(), jobs.len());
+}
+
 /// Measures, and fails if a decision would have to wait. `docs/benchmarks.md` has the command.
 #[tokio::test]
 #[ignore = "measures"]
@@ -122,7 +161,7 @@ async fn a_workload_is_found_by_its_name_whether_or_not_it_is_there_yet() {
 async fn what_a_list_of_10_000_costs() {
     let jobs: Vec<String> = (0..10_000).map(|n| format!("job-{n:06}")).collect();
     let play = mk_play(&jobs);
-    let queue = Place::ClusterQueue(QueueName::from("q"));
+    let queue = QueueRef::ClusterQueue(QueueName::from("q"));
     for _ in 0..5 {
         let begun = Instant::now();
         let mut taking = play.controller.begin_taking(&queue).unwrap();
