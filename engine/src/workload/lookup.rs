@@ -6,6 +6,9 @@ use std::collections::HashMap;
 use std::borrow::Borrow;
 use std::hash::Hash;
 
+/// What a map has room for anyway.
+const ROOM_MIN: usize = 256;
+
 /// Values by key.
 #[derive(Clone, Debug)]
 #[allow(clippy::disallowed_types, reason = "its order is shown to nobody")]
@@ -42,8 +45,14 @@ impl<K: Eq + Hash, V> Lookup<K, V> {
         self.0.insert(key, value);
     }
 
+    /// Gives memory back once most of the keys are gone: the map of the standard library keeps it for ever.
     pub(crate) fn remove(&mut self, key: &K) -> Option<V> {
-        self.0.remove(key)
+        let removed = self.0.remove(key);
+        let (len, room) = (self.0.len(), self.0.capacity());
+        if ROOM_MIN < room && len < room / 8 {
+            self.0.shrink_to(len.saturating_mul(2).max(ROOM_MIN));
+        }
+        removed
     }
 }
 
