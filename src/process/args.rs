@@ -9,7 +9,7 @@ use crate::process::config::CheckArgs;
 
 /// Holds Job-like objects at a gate until their external gates are lifted and their queue has quota.
 #[derive(Debug, Parser)]
-#[command(version, about)]
+#[command(version, about, args_override_self = true)]
 pub struct CommandLine {
     /// What to do instead of running the controller.
     #[command(subcommand)]
@@ -145,4 +145,24 @@ pub enum LogFormat {
     Text,
     /// One JSON object a line.
     Json,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The chart puts `extraArgs` behind its own flags.
+    #[test]
+    fn of_a_flag_that_is_given_twice_the_last_one_counts() {
+        let parse = |flags: &[&str]| {
+            let line = CommandLine::try_parse_from([&["sluice"], flags].concat());
+            line.map(|line| line.args)
+        };
+        let first = "--webhook-bind=127.0.0.1:1";
+        let args = parse(&[first, "--webhook-bind=127.0.0.1:2"]).unwrap();
+        assert_eq!(args.webhook_bind.port(), 2);
+        let args = parse(&["--webhook-san=a", "--webhook-san=b"]).unwrap();
+        assert_eq!(args.webhook_san, ["a", "b"], "these add up");
+        assert!(parse(&["--no-such-flag"]).is_err());
+    }
 }
