@@ -33,7 +33,8 @@ pub(super) fn released_with_more_pods(
     job: &Value,
     cluster: &Cluster,
 ) -> Option<String> {
-    if !is_just_released(before, job) {
+    // One that is decided to end makes no pods: it is released so that it can.
+    if !is_just_released(before, job) || is_decided(job) {
         return None;
     }
     let mut workloads = cluster.workloads_of(uid_of(job));

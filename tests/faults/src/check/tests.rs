@@ -546,6 +546,15 @@ fn what_is_released_is_what_was_admitted() {
         ),
         ("with more that never run", grown(2), None),
         ("with more that run", grown(3), Some(Invariant::NoMorePods)),
+        (
+            "to end: it is decided how, and no pod is made any more",
+            with(
+                grown(3),
+                "/status",
+                json!({"conditions": [{"type": "SuccessCriteriaMet", "status": "True"}]}),
+            ),
+            None,
+        ),
     ];
     for (name, released, expected) in cases {
         let edited = with(released.clone(), "/spec/suspend", json!(true));
