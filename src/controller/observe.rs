@@ -194,6 +194,7 @@ impl Controller {
         if let Source::Jobs(kind, _) = source {
             self.kinds.listed(kind);
             self.review_kind(kind);
+            self.decide_unmarked();
             self.workloads_without_job();
         } else if let Source::Dependencies(kind, _) = source {
             self.cluster.dependencies.listed(kind);

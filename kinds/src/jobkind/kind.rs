@@ -122,6 +122,11 @@ impl CompiledKind {
         self.rules.is_empty()
     }
 
+    /// Whether an object says itself which templates it has and how many pods come from each (`templateFrom`).
+    pub fn names_its_templates(&self) -> bool {
+        self.rules.iter().any(Rule::is_named_by_object)
+    }
+
     /// The accepted names of the queue gate.
     pub(crate) fn queue_gates(&self) -> &QueueGates {
         &self.queue_gates

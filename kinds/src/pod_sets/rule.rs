@@ -54,6 +54,11 @@ impl Rule {
         matches!(self.source, Source::Metadata(_)) || self.when_absent == WhenAbsent::Create
     }
 
+    /// Whether each object says itself where its templates are.
+    pub(crate) fn is_named_by_object(&self) -> bool {
+        matches!(self.source, Source::TemplateFrom(_))
+    }
+
     /// Whether Sluice writes beside the templates, which can't be changed: objects with such pods wait
     /// by being suspended.
     pub(crate) fn has_infos(&self) -> bool {

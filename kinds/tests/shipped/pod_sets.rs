@@ -360,3 +360,15 @@ fn jobs_of_a_jobset_that_succeeded_give_back(
     let reclaimable: Vec<_> = sets.iter().map(|set| set.reclaimable).collect();
     assert_eq!(reclaimable, [0, expected]);
 }
+
+/// What others run beside their templates, as the submitter of a RayJob, an AppWrapper around them can't say.
+#[test]
+fn an_app_wrapper_alone_names_its_templates_itself() {
+    let files = std::fs::read_dir(crate::folder("jobkinds")).unwrap();
+    let names = files.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let others = |name: &String| !name.ends_with("-role.yaml") && name != "kustomization.yaml";
+    let named: Vec<String> = (names.filter(others))
+        .filter(|name| kind(name.trim_end_matches(".yaml")).names_its_templates())
+        .collect();
+    assert_eq!(named, ["appwrapper.yaml"]);
+}

@@ -20,6 +20,10 @@ use crate::process::invariants::violated;
 
 /// Suspensions at the same time.
 const CONCURRENCY: usize = 8;
+/// So many children of one object are judged each second, twice as many every other second, and so on.
+const MANY: usize = 1000;
+/// Of the children of one object, how many are suspended first.
+const FOUND_MAX: usize = 64;
 
 /// Children that run, and those of them that may not.
 #[derive(Default)]
@@ -73,6 +77,11 @@ impl ExcessChildren {
         known
     }
 
+    /// Whether a child runs and is judged.
+    pub fn has(&self, key: &JobKey) -> bool {
+        self.roots.contains_key(key)
+    }
+
     fn put(&mut self, root: Uid, key: &JobKey, child: RunningChild) {
         self.roots.insert(key.clone(), root.clone());
         let family = self.families.entry(root).or_default();
@@ -85,11 +94,16 @@ impl ExcessChildren {
         CONCURRENCY.saturating_sub(self.waiting.len().saturating_add(self.running))
     }
 
-    /// The queued objects whose children are to be judged.
-    fn to_judge(&self) -> Vec<Uid> {
+    /// The queued objects whose children are to be judged in this second. Where there are very many, that takes a while,
+    /// and is done less often.
+    fn to_judge(&self, second: u64) -> Vec<Uid> {
         let families = self.families.iter();
         let open = families.filter(|(_, family)| family.is_changed || !family.suspects.is_empty());
-        open.map(|(root, _)| root.clone()).collect()
+        let due = open.filter(|(_, family)| {
+            let many = family.children.len() / MANY;
+            second.is_multiple_of(u64::try_from(many).unwrap_or(u64::MAX).saturating_add(1))
+        });
+        due.map(|(root, _)| root.clone()).collect()
     }
 }
 
@@ -113,7 +127,7 @@ impl Controller {
     /// many children of one keep nobody else's from being found.
     pub(in crate::controller) fn suspend_excess_children(&mut self) {
         let mut confirmed: BTreeMap<Arc<str>, Vec<Found>> = BTreeMap::new();
-        for root in self.excess_children.to_judge() {
+        for root in self.excess_children.to_judge(self.seconds) {
             for found in self.judge(&root) {
                 let of_namespace = confirmed.entry(found.0.namespace.clone()).or_default();
                 of_namespace.push(found);
@@ -136,8 +150,14 @@ impl Controller {
         };
         family.is_changed = false;
         let found = job.map_or_else(Vec::new, |job| excess(job, workload, &family.children));
-        let found: BTreeMap<JobKey, Excess> = found
-            .into_iter()
+        // What can't be suspended takes no turn of others.
+        let stops = |key: &JobKey| {
+            let kind = self.kinds.compiled(&key.kind);
+            kind.is_some_and(|kind| kind.suspend_path().is_some())
+        };
+        let found: BTreeMap<JobKey, Excess> = (found.into_iter())
+            .filter(|(key, _)| stops(key))
+            .take(FOUND_MAX)
             .map(|(key, excess)| (key.clone(), excess))
             .collect();
         let before = std::mem::replace(&mut family.suspects, found.keys().cloned().collect());
@@ -175,6 +195,14 @@ impl Controller {
             purpose: JobPurpose::Suspend,
         };
         self.excess_children.waiting.push((write, resource));
+    }
+
+    /// Whether the queued object above `child` says itself how many pods it has, of which templates. What its children
+    /// run beside these, as the submitter of a RayJob, it can't say.
+    pub(in crate::controller) fn is_root_believed(&self, key: &JobKey, child: &JobRecord) -> bool {
+        let root = self.queued_above(key, child);
+        let kind = root.and_then(|root| self.kinds.compiled(&root.kind));
+        kind.is_some_and(|kind| kind.names_its_templates())
     }
 
     /// The object that is queued, some way above `child`.

@@ -63,14 +63,13 @@ impl Controller {
         let key = owner.and_then(|uid| self.objects.job_key(&uid).cloned());
         // An object in another namespace may say what it likes of its owner.
         let key = key.filter(|key| *key.namespace == *namespace);
-        let Some((key, record)) = key.and_then(|key| {
-            let record = self.objects.job(&key)?.clone();
-            Some((key, record))
-        }) else {
+        let Some(key) = key else {
             return;
         };
         let kind = self.kinds.compiled(&key.kind);
-        if kind.is_some_and(|kind| kind.has_pods_of_children()) {
+        let record = self.objects.job(&key);
+        let record = record.filter(|_| kind.is_some_and(|kind| kind.has_pods_of_children()));
+        if let Some(record) = record.cloned() {
             self.job_seen(&key, record);
         }
     }

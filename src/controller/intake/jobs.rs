@@ -110,23 +110,29 @@ impl Controller {
     fn sort_in_unmarked(&mut self, key: &JobKey, record: JobRecord) {
         self.tell_left_suspended(key, &record);
         self.leave(key, &record.uid);
-        let shows_pods = self.shows_pods_of_owner(key, &record);
+        let Some(maker) = self.maker(key, &record) else {
+            return self.forget_child(key);
+        };
+        let shows_pods = maker.has_pods_of_children();
         // Before everything is listed, the objects above it may only not be known yet.
-        let is_open = !self.phase.has_listed() && self.maker(key, &record).is_some();
+        let is_open = !self.phase.has_listed() || !self.kinds.has_listed(&maker.name);
         let is_child = !is_open && self.lineage(key, &record) == Lineage::Child;
-        if is_child {
+        if is_child && !self.is_root_believed(key, &record) {
             self.check_excess(key, &record);
         } else {
             self.excess_children.forget(key);
         }
-        if !(shows_pods || is_open || is_child) {
+        let own = self.kinds.compiled(&key.kind);
+        let has_children = own.is_some_and(|own| own.makes_objects());
+        let is_needed = is_child && (has_children || self.excess_children.has(key));
+        if !(shows_pods || is_open || is_needed) {
             return self.forget_child(key);
         }
         let child = Child {
             uid: record.uid.clone(),
             owner: record.owner.clone(),
             is_marked: false,
-            is_decided: false,
+            is_decided: is_child,
             waits_for: None,
             record: (shows_pods || is_open).then(|| Box::new(record)),
         };

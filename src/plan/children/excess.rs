@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::jiff::Timestamp;
 use sluice_crds::Quantity;
+use sluice_engine::ResourceName;
 use sluice_kinds::gates::GateState;
 use sluice_kinds::hold::Hold;
 use sluice_kinds::view::QueueName;
@@ -14,7 +15,10 @@ use crate::cache::{JobKey, JobRecord, Uid, WorkloadRecord};
 use crate::plan::writes::plan_and_notes::Note;
 use crate::process::hashing::HashMap;
 
-/// Amounts of resources in nano-units.
+/// One, in nano-units.
+const NANOS: i128 = 1_000_000_000;
+
+/// Amounts of resources in nano-units, and of pods.
 type Amounts = BTreeMap<String, i128>;
 
 /// Why a child may not run.
@@ -60,6 +64,7 @@ impl RunningChild {
         }
         let mut asks = Amounts::new();
         for set in reading.pod_sets.iter().flat_map(|sets| sets.iter()) {
+            add_pods(&mut asks, set.count);
             for (name, amount) in &set.declared {
                 let sum = asks.entry(name.clone()).or_default();
                 *sum = sum.saturating_add(amount.saturating_mul(i128::from(set.count)));
@@ -90,8 +95,8 @@ impl RunningChild {
 /// Which of the `children` that run may not, and why. All belong to `root`, whose Workload is `workload`.
 ///
 /// A child draws on what its owner asks for, if that runs too, and then on what `root` was admitted with: the Jobs of a
-/// JobSet of a TrainJob are not counted beside the JobSet. What can't be suspended waits behind gates, and pods that
-/// are admitted by themselves have usage by themselves.
+/// JobSet of a TrainJob are not counted beside the JobSet. What can't be suspended draws like the others, and is stopped
+/// by nobody; pods that are admitted by themselves have usage by themselves.
 pub fn excess<'a>(
     root: &JobRecord,
     workload: Option<&WorkloadRecord>,
@@ -151,6 +156,9 @@ impl<'a> Left<'a> {
     /// Gives a child what it asks for, or says why it does not get that.
     fn draw(&mut self, owners: &[&'a Uid], child: &'a RunningChild) -> Option<Excess> {
         for (resource, asks) in &child.asks {
+            if resource == ResourceName::PODS && !self.admitted.contains_key(resource) {
+                continue;
+            }
             let given = owners.iter().map(|owner| self.of_owner(owner, resource));
             let given = given.fold(0, i128::saturating_add);
             let left = self.root.get(resource).copied().unwrap_or_default();
@@ -226,7 +234,13 @@ fn amounts_of(record: &WorkloadRecord) -> Amounts {
         }
         return amounts;
     }
+    let admission = record.status.admission.iter();
+    let mut assigned = admission.flat_map(|of| &of.pod_set_assignments);
+    let has_quota_of_pods = assigned.any(|set| set.flavors.contains_key(ResourceName::PODS));
     for set in &record.spec.pod_sets {
+        if has_quota_of_pods {
+            add_pods(&mut amounts, u32::try_from(set.count).unwrap_or_default());
+        }
         for (name, quantity) in &set.requests {
             let amount = quantity.nanos().unwrap_or_default();
             let sum = amounts.entry(name.clone()).or_default();
@@ -234,6 +248,12 @@ fn amounts_of(record: &WorkloadRecord) -> Amounts {
         }
     }
     amounts
+}
+
+/// Counts pods as a resource, which they are where there is quota for them.
+fn add_pods(amounts: &mut Amounts, count: u32) {
+    let pods = amounts.entry(ResourceName::PODS.to_owned()).or_default();
+    *pods = pods.saturating_add(i128::from(count).saturating_mul(NANOS));
 }
 
 /// What the user is told about a child that is suspended. `root` names what it belongs to.

@@ -136,6 +136,28 @@ fn who_goes_is_told_what_the_others_use() {
     );
 }
 
+/// Pods that request nothing use quota where pods have some.
+#[test]
+fn pods_without_requests_count_where_there_is_quota_of_pods() {
+    let bare = |pods: u32| {
+        let mut record = child(&("a", ROOT, 1, [pods, pods]), pods);
+        let sets = record.reading.as_mut().unwrap().pod_sets.as_mut().unwrap();
+        *sets = (sets.iter().cloned())
+            .map(|mut set| {
+                set.declared.clear();
+                set
+            })
+            .collect();
+        let child = RunningChild::read(&record, None).unwrap();
+        BTreeMap::from([(key("a"), child)])
+    };
+    let mut of_pods = admitted();
+    of_pods["status"]["admission"]["podSetAssignments"][0]["flavors"]["pods"] = json!("f");
+    assert_eq!(found(Some(of_pods.clone()), &bare(2)), "");
+    assert_eq!(found(Some(of_pods), &bare(3)), "a");
+    assert_eq!(found(Some(admitted()), &bare(3)), "", "no quota of pods");
+}
+
 #[test]
 fn what_does_not_run_counts_nothing() {
     let row = ("a", ROOT, 1, [1, 1]);
