@@ -30,7 +30,7 @@ pub(super) struct Cluster {
     /// first decision: then they count, and it may release them.
     may_count: BTreeSet<String>,
     /// The UIDs of Workloads, and of pods that are admitted by themselves, whose admission came in when the term of
-    /// its leader had ended. It counts once the present leader has written its own term into it. Such a pod may run
+    /// its leader had ended, or may have done so for all that the present leader can know. It counts once the present leader has written its own term into it. Such a pod may run
     /// until the leader has seen it: its admission is its release.
     late: BTreeSet<String>,
     /// Whether the object of the last revision was among them before it.
@@ -86,7 +86,8 @@ impl Cluster {
             Some(object) => self.objects.insert(revision.key.clone(), object.clone()),
             None => self.objects.remove(&revision.key),
         };
-        if is_early {
+        // The leader may have listed the job as it is now.
+        if is_early || revision.key.kind == Kind::Job {
             self.doubt_earlier_terms();
         }
         if let (None, Kind::Workload, Some(workload)) =
@@ -139,10 +140,12 @@ impl Cluster {
             return;
         };
         let is_doubtful = |workload: &&&Value| {
-            let job = self.by_uid(Kind::Job, job_of_workload(workload));
+            let uid = job_of_workload(workload);
+            let job = self.by_uid(Kind::Job, uid);
             signed_in(workload) != latest
                 && !is(workload, "Evicted")
-                && job.is_some_and(|job| !is_released(job))
+                && job.is_some_and(has_stopped)
+                && !self.pods_of(uid).any(is_live)
         };
         let doubtful = admitted.iter().filter(is_doubtful);
         let doubtful: Vec<String> = doubtful.map(|w| uid_of(w).to_owned()).collect();
@@ -164,6 +167,7 @@ impl Cluster {
         let before = self.objects.get(&revision.key).map(term_of);
         if term.is_empty() {
             self.late.remove(&uid);
+            self.may_count.remove(&uid);
             return false;
         }
         if before.as_ref() == Some(&term) {
@@ -174,9 +178,12 @@ impl Cluster {
         self.has_decided |= is_present && self.term.is_some();
         if is_present {
             self.late.remove(&uid);
+            self.may_count.remove(&uid);
             return false;
         }
-        if !self.has_decided {
+        if self.has_decided {
+            self.may_count.remove(&uid);
+        } else {
             self.may_count.insert(uid.clone());
         }
         self.late.insert(uid);
@@ -327,6 +334,12 @@ pub(super) fn has_ended(job: &Value) -> bool {
 /// Whether it is decided how a job ends: it makes no more pods.
 pub(super) fn is_decided(job: &Value) -> bool {
     is(job, "SuccessCriteriaMet") || is(job, "FailureTarget")
+}
+
+/// Whether a job is suspended, and its controller has seen that.
+fn has_stopped(job: &Value) -> bool {
+    job.pointer("/spec/suspend") == Some(&Value::Bool(true))
+        && (is(job, "Suspended") || is_decided(job))
 }
 
 /// Whether a job has been released: neither suspended nor ended nor being deleted.

@@ -313,7 +313,9 @@ fn an_admission_of_an_earlier_term_that_was_not_released_is_decided_again() {
         if 0 < in_second {
             story = story.put("Workload", "w-c", signed("c", in_second, "2.l"));
         }
-        let story = story.put("Job", "b", job(!released));
+        let suspended = json!({"conditions": [{"type": "Suspended", "status": "True"}]});
+        let seen = with(job(true), "/status", suspended);
+        let story = story.put("Job", "b", if released { job(false) } else { seen });
         story.put("Lease", "l", lease(3))
     };
     let others = |story: Story| story.put("Workload", "w-a", signed("a", 3, "3.l"));
@@ -327,6 +329,22 @@ fn an_admission_of_an_earlier_term_that_was_not_released_is_decided_again() {
         others(story(false, 0)).broken(),
         [Invariant::WithinQuota],
         "the leader of term 2 has admitted nothing"
+    );
+    let ends = story(false, 1).put("Pod", "p", pod("b"));
+    let ends = ends.put("Lease", "l", lease(4));
+    let by_fourth = ends.put("Workload", "w-a", signed("a", 3, "4.l"));
+    assert_eq!(by_fourth.broken(), [], "doubted in the term before");
+    let runs = {
+        let story = story(true, 1).put("Job", "b", complete(job(false)));
+        story
+            .put("Pod", "p", pod("b"))
+            .put("Lease", "l", lease(4))
+            .put("Workload", "w-a", signed("a", 3, "4.l"))
+    };
+    assert_eq!(
+        runs.broken(),
+        [Invariant::WithinQuota],
+        "its pods are ending"
     );
     let taken_over = story(false, 1).put("Workload", "w-b", signed("b", 3, "3.l"));
     assert_eq!(taken_over.broken(), [], "kept");
