@@ -13,8 +13,8 @@ use crate::process::invariants::violated;
 /// A set with unordered keys.
 pub type HashSet<K> = std::collections::HashSet<K, Hashing>;
 
-/// What maps have room for anyway.
-const ROOM_MIN: usize = 256;
+/// The capacity that maps keep anyway.
+const CAPACITY_MIN: usize = 256;
 
 /// A map with unordered keys. Those of the standard library keep for ever what they have needed once: a cluster with
 /// 100,000 jobs in the morning would pay for them all day.
@@ -38,11 +38,11 @@ impl<K: Eq + Hash, V> HashMap<K, V> {
         self.give_back();
     }
 
-    /// Where most of the room is free, half of the rest stays free: so that this is rarely done.
+    /// Where most of the capacity is free, it becomes twice of what is used: so that it rarely happens.
     fn give_back(&mut self) {
-        let (len, room) = (self.0.len(), self.0.capacity());
-        if ROOM_MIN < room && len < room / 8 {
-            self.0.shrink_to(len.saturating_mul(2).max(ROOM_MIN));
+        let (len, capacity) = (self.0.len(), self.0.capacity());
+        if CAPACITY_MIN < capacity && len < capacity / 8 {
+            self.0.shrink_to(len.saturating_mul(2).max(CAPACITY_MIN));
         }
     }
 }
@@ -148,17 +148,17 @@ mod tests {
     fn a_map_gives_back_what_it_does_not_need_any_more() {
         const MANY: usize = 10_000;
         let mut map: HashMap<usize, usize> = (0..MANY).map(|n| (n, n)).collect();
-        let room = map.capacity();
+        let capacity = map.capacity();
         for n in 0..MANY - 10 {
             assert_eq!(map.remove(&n), Some(n));
             let left = map.len();
-            let has_room_of_many = room / 2 <= map.capacity();
-            assert!(!has_room_of_many || room / 9 <= left, "{left}");
+            let has_capacity_of_many = capacity / 2 <= map.capacity();
+            assert!(!has_capacity_of_many || capacity / 9 <= left, "{left}");
         }
-        assert!(map.capacity() <= 2 * ROOM_MIN, "{}", map.capacity());
+        assert!(map.capacity() <= 2 * CAPACITY_MIN, "{}", map.capacity());
         map.extend((0..MANY).map(|n| (n, n)));
         map.retain(|n, _| *n < 10);
-        assert!(map.capacity() <= 2 * ROOM_MIN, "{}", map.capacity());
+        assert!(map.capacity() <= 2 * CAPACITY_MIN, "{}", map.capacity());
         assert_eq!(map.len(), 10);
     }
 }

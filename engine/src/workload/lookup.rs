@@ -6,8 +6,8 @@ use std::collections::HashMap;
 use std::borrow::Borrow;
 use std::hash::Hash;
 
-/// What a map has room for anyway.
-const ROOM_MIN: usize = 256;
+/// The capacity that a map keeps anyway.
+const CAPACITY_MIN: usize = 256;
 
 /// Values by key.
 #[derive(Clone, Debug)]
@@ -48,9 +48,9 @@ impl<K: Eq + Hash, V> Lookup<K, V> {
     /// Gives memory back once most of the keys are gone: the map of the standard library keeps it for ever.
     pub(crate) fn remove(&mut self, key: &K) -> Option<V> {
         let removed = self.0.remove(key);
-        let (len, room) = (self.0.len(), self.0.capacity());
-        if ROOM_MIN < room && len < room / 8 {
-            self.0.shrink_to(len.saturating_mul(2).max(ROOM_MIN));
+        let (len, capacity) = (self.0.len(), self.0.capacity());
+        if CAPACITY_MIN < capacity && len < capacity / 8 {
+            self.0.shrink_to(len.saturating_mul(2).max(CAPACITY_MIN));
         }
         removed
     }
