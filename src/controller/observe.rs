@@ -192,9 +192,12 @@ impl Controller {
         }
         debug!(?source, objects = seen.len(), "listed");
         if let Source::Jobs(kind, _) = source {
+            let is_late = self.phase.has_listed() && !self.kinds.has_listed(kind);
             self.kinds.listed(kind);
             self.review_kind(kind);
-            self.decide_unmarked();
+            if is_late {
+                self.decide_unmarked();
+            }
             self.workloads_without_job();
         } else if let Source::Dependencies(kind, _) = source {
             self.cluster.dependencies.listed(kind);
