@@ -192,10 +192,10 @@ impl Controller {
         }
         debug!(?source, objects = seen.len(), "listed");
         if let Source::Jobs(kind, _) = source {
-            let is_late = self.phase.has_listed() && !self.kinds.has_listed(kind);
+            let is_first = self.phase.has_listed() && !self.kinds.has_listed(kind);
             self.kinds.listed(kind);
             self.review_kind(kind);
-            if is_late {
+            if is_first {
                 self.decide_unmarked();
             }
             self.workloads_without_job();

@@ -21,7 +21,7 @@ use crate::process::invariants::violated;
 /// Suspensions at the same time.
 const CONCURRENCY: usize = 8;
 /// So many children of one object are judged each second, twice as many every other second, and so on.
-const MANY: usize = 1000;
+const MANY: usize = 10_000;
 /// Of the children of one object, how many are suspended first.
 const FOUND_MAX: usize = 64;
 
@@ -115,6 +115,7 @@ impl Controller {
     pub(in crate::controller) fn check_excess(&mut self, key: &JobKey, record: &JobRecord) {
         let known = self.excess_children.forget(key);
         let root = self.queued_above(key, record);
+        let root = root.filter(|root| record.is_managed() || !self.is_believed(root));
         let root = root.and_then(|root| self.objects.job(root));
         let root = root.map(|root| root.uid.clone());
         let child = RunningChild::read(record, known.as_ref());
@@ -197,11 +198,10 @@ impl Controller {
         self.excess_children.waiting.push((write, resource));
     }
 
-    /// Whether the queued object above `child` says itself how many pods it has, of which templates. What its children
-    /// run beside these, as the submitter of a RayJob, it can't say.
-    pub(in crate::controller) fn is_root_believed(&self, key: &JobKey, child: &JobRecord) -> bool {
-        let root = self.queued_above(key, child);
-        let kind = root.and_then(|root| self.kinds.compiled(&root.kind));
+    /// Whether a queued object says itself how many pods it has, of which templates. What its children run beside these,
+    /// as the submitter of a RayJob, it can't say: those that name no queue are not compared with it.
+    fn is_believed(&self, root: &JobKey) -> bool {
+        let kind = self.kinds.compiled(&root.kind);
         kind.is_some_and(|kind| kind.names_its_templates())
     }
 

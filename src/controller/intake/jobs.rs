@@ -117,7 +117,7 @@ impl Controller {
         // Before everything is listed, the objects above it may only not be known yet.
         let is_open = !self.phase.has_listed() || !self.kinds.has_listed(&maker.name);
         let is_child = !is_open && self.lineage(key, &record) == Lineage::Child;
-        if is_child && !self.is_root_believed(key, &record) {
+        if is_child {
             self.check_excess(key, &record);
         } else {
             self.excess_children.forget(key);

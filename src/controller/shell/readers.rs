@@ -14,7 +14,7 @@ use crate::visibility::{Asked, Findings, Taken, TakenTree};
 
 /// Workloads that are looked at between two cycles: 3 ms in a debug build.
 const LOOKED_AT: usize = 1000;
-/// Answers that may be under way. A list takes 100 bytes for each that waits until it is complete.
+/// Answers that may be under way. Those who ask for lists do so one at a time, and so do those who ask for explanations.
 const UNDER_WAY_MAX: usize = 4;
 
 /// Those who ask, and what is being looked at for some of them.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::jiff::Timestamp;
 use sluice_crds::Quantity;
+use sluice_crds::quantity::NANOS;
 use sluice_engine::ResourceName;
 use sluice_kinds::gates::GateState;
 use sluice_kinds::hold::Hold;
@@ -14,9 +15,6 @@ use crate::cache::pod::CHAIN_MAX;
 use crate::cache::{JobKey, JobRecord, Uid, WorkloadRecord};
 use crate::plan::writes::plan_and_notes::Note;
 use crate::process::hashing::HashMap;
-
-/// One, in nano-units.
-const NANOS: i128 = 1_000_000_000;
 
 /// Amounts of resources in nano-units, and of pods.
 type Amounts = BTreeMap<String, i128>;
@@ -80,6 +78,13 @@ impl RunningChild {
         })
     }
 
+    /// One without pods uses nothing: thousands of them must not delay that others are found.
+    fn has_pods(&self) -> bool {
+        self.asks
+            .get(ResourceName::PODS)
+            .is_some_and(|pods| 0 < *pods)
+    }
+
     fn has_grown(&self) -> bool {
         let first = |name| self.asked_first.get(name).copied().unwrap_or_default();
         let mut asks = self.asks.iter();
@@ -108,8 +113,8 @@ pub fn excess<'a>(
     }
     let admitted = workload.filter(|record| record.status.admission.is_some());
     let Some(record) = admitted else {
-        let all = children.keys();
-        return all.map(|key| (key, Excess::NotAdmitted)).collect();
+        let all = children.iter().filter(|(_, child)| child.has_pods());
+        return all.map(|(key, _)| (key, Excess::NotAdmitted)).collect();
     };
     let by_uid: HashMap<&Uid, &RunningChild> = (children.values())
         .map(|child| (&child.uid, child))

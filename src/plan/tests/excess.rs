@@ -122,6 +122,8 @@ fn children_run_together_on_what_their_owner_was_admitted_with() {
     }
     let all = running(&[("a", ROOT, 1, [1, 1]), ("b", ROOT, 2, [1, 1])]);
     assert_eq!(found(None, &all), "a b", "not admitted");
+    let none = running(&[("a", ROOT, 1, [0, 0]), ("b", ROOT, 2, [1, 1])]);
+    assert_eq!(found(None, &none), "b", "without pods it uses nothing");
 }
 
 #[test]
