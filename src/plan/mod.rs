@@ -1,7 +1,7 @@
 //! What to do about what is known: pure functions from records to the next write, events and the
 //! engine's view. No I/O; time is an argument. Planning again after the write plans nothing more. A rule about one
-//! job, group or pod is always here; a file of `controller` with the same or a similar name applies it. What depends on others is
-//! decided in `controller/decisions`.
+//! job, group or pod is always here; a file of `controller` with the same or a similar name applies it. What depends on
+//! others is decided in `controller/decisions`.
 //!
 //! Must not know clients, clocks or what the engine decides. Uses `cache`.
 

@@ -1,7 +1,7 @@
 //! The rules, as pure functions of an admission review: who may create and edit what, and what is changed.
 //!
-//! Must not know HTTP, the API server or what was asked before. What gate annotations may say is in `sluice_kinds`, shared with the controller. Uses
-//! `admission`.
+//! Must not know HTTP, the API server or what was asked before. What gate annotations may say is in `sluice_kinds`,
+//! shared with the controller. Uses `admission`.
 
 pub(crate) mod advice;
 pub(crate) mod aliases;

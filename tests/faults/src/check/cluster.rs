@@ -30,8 +30,9 @@ pub(super) struct Cluster {
     /// first decision: then they count, and it may release them.
     may_count: BTreeSet<String>,
     /// The UIDs of Workloads, and of pods that are admitted by themselves, whose admission came in when the term of
-    /// its leader had ended, or may have done so for all that the present leader can know. It counts once the present leader has written its own term into it. Such a pod may run
-    /// until the leader has seen it: its admission is its release.
+    /// its leader had ended, or may have done so for all that the present leader can know. It counts once the present
+    /// leader has written its own term into it. Such a pod may run until the leader has seen it: its admission is its
+    /// release.
     late: BTreeSet<String>,
     /// Whether the object of the last revision was among them before it.
     was_late: bool,
