@@ -26,18 +26,23 @@ impl Clock {
         }
     }
 
-    /// Whether there is time for another play. Tells once a second how many were played. The jobs of each tree of cohorts
-    /// have time of their own, from their first play on.
-    pub fn goes_on(&mut self, plays: u32, tell: &mut Tell<'_>) -> bool {
+    /// Whether there is time for another play. The jobs of each tree of cohorts have time of their own, from their first play
+    /// on.
+    pub fn has_time(&mut self, plays: u32) -> bool {
         if plays == 0 {
             self.began = Instant::now();
         }
+        self.began.elapsed() < DEADLINE
+    }
+
+    /// Whether there is time for another play. Tells once a second how many were played.
+    pub fn goes_on(&mut self, plays: u32, tell: &mut Tell<'_>) -> bool {
         if PROGRESS < self.told.elapsed() {
             self.told = Instant::now();
             let text = format!("estimating the start: {plays} of {PLAYS} plays");
             // Whoever can't be told how far it is may still get the result.
             let _ = tell(Told::Note(text));
         }
-        self.began.elapsed() < DEADLINE
+        self.has_time(plays)
     }
 }

@@ -39,6 +39,7 @@ pub const ASSETS: &[Asset] = assets![
     "format.js" as JAVASCRIPT,
     "parts.js" as JAVASCRIPT,
     "table.js" as JAVASCRIPT,
+    "estimates.js" as JAVASCRIPT,
     "views/queues.js" as JAVASCRIPT,
     "views/queue.js" as JAVASCRIPT,
     "views/jobs.js" as JAVASCRIPT,

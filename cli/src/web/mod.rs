@@ -22,6 +22,7 @@ mod serve;
 mod token;
 
 use std::io::{self, IsTerminal as _};
+use std::time::Duration;
 
 use clap::Args;
 use thiserror::Error;
@@ -29,6 +30,7 @@ use thiserror::Error;
 use self::answers::Viewer;
 use self::token::Tokens;
 use crate::cluster::{Cluster, ClusterError, Connection, Namespaces, Tell, Told, run};
+use crate::simulate::parse_span;
 
 const DETAILS: &str = "\
 Serves a page on 127.0.0.1 that shows the queues, jobs, gates and flavors of a cluster, until it is ended by Ctrl-C. It
@@ -53,6 +55,9 @@ pub struct Web {
     /// Open no browser, only print the address.
     #[arg(long)]
     no_open: bool,
+    /// For estimates of starts: how long a job runs like which none has finished in the cluster.
+    #[arg(long, value_name = "TIME", value_parser = parse_span)]
+    duration: Option<Duration>,
     #[command(flatten)]
     namespaces: Namespaces,
     #[command(flatten)]
@@ -119,6 +124,7 @@ impl Web {
             cluster.client.clone(),
             cluster.server().to_owned(),
             namespace,
+            self.duration,
         );
         let router = routes::router(viewer, tokens, address.port());
         serve::until_ended(listener, router).await;

@@ -77,9 +77,18 @@ pub fn router(viewer: Viewer, tokens: Tokens, port: u16) -> Router {
             "/api/namespaces/{namespace}/localqueues/{name}",
             get(local_queue),
         )
+        .route("/api/clusterqueues/{name}/starts", get(cluster_queue_starts))
+        .route(
+            "/api/namespaces/{namespace}/localqueues/{name}/starts",
+            get(local_queue_starts),
+        )
         .route("/api/jobs", get(all_jobs))
         .route("/api/namespaces/{namespace}/jobs", get(jobs))
         .route("/api/namespaces/{namespace}/jobs/{kind}/{name}", get(job))
+        .route(
+            "/api/namespaces/{namespace}/jobs/{kind}/{name}/start",
+            get(job_start),
+        )
         .route("/api/gates", get(gates))
         .route("/api/flavors", get(flavors))
         .with_state(viewer.clone());
@@ -226,6 +235,21 @@ async fn local_queue(
     viewer.waiting(queue).await
 }
 
+async fn cluster_queue_starts(
+    State(viewer): State<Viewer>,
+    Path(name): Path<String>,
+) -> Result<impl IntoResponse, Problem> {
+    viewer.starts(QueueName::Cluster(named(name)?)).await
+}
+
+async fn local_queue_starts(
+    State(viewer): State<Viewer>,
+    Path((namespace, name)): Path<(String, String)>,
+) -> Result<impl IntoResponse, Problem> {
+    let queue = QueueName::Local(named(namespace)?, named(name)?);
+    viewer.starts(queue).await
+}
+
 async fn all_jobs(State(viewer): State<Viewer>) -> impl IntoResponse {
     viewer.jobs(None).await
 }
@@ -240,13 +264,18 @@ async fn jobs(
 
 async fn job(
     State(viewer): State<Viewer>,
-    Path((namespace, kind, name)): Path<(String, String, String)>,
+    Path(job): Path<(String, String, String)>,
 ) -> Result<impl IntoResponse, Problem> {
-    let (namespace, name) = (named(namespace)?, named(name)?);
-    if !kind.chars().all(|letter| letter.is_ascii_alphanumeric()) {
-        return Err(unnamed(&kind));
-    }
+    let (namespace, kind, name) = named_job(job)?;
     viewer.job(&namespace, &kind, &name).await
+}
+
+async fn job_start(
+    State(viewer): State<Viewer>,
+    Path(job): Path<(String, String, String)>,
+) -> Result<impl IntoResponse, Problem> {
+    let (namespace, kind, name) = named_job(job)?;
+    viewer.start(&namespace, &kind, &name).await
 }
 
 async fn gates(State(viewer): State<Viewer>) -> impl IntoResponse {
@@ -263,6 +292,18 @@ fn named(name: String) -> Result<String, Problem> {
         Ok(name)
     } else {
         Err(unnamed(&name))
+    }
+}
+
+/// The namespace, kind and name that a job may have.
+fn named_job(
+    (namespace, kind, name): (String, String, String),
+) -> Result<(String, String, String), Problem> {
+    let (namespace, name) = (named(namespace)?, named(name)?);
+    if kind.chars().all(|letter| letter.is_ascii_alphanumeric()) {
+        Ok((namespace, kind, name))
+    } else {
+        Err(unnamed(&kind))
     }
 }
 

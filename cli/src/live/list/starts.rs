@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use kube::Client;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::task::{JoinError, spawn_blocking};
 use tokio::time::timeout;
 
 use super::super::clock::Clock;
@@ -21,21 +23,66 @@ pub async fn estimate_starts(
     duration: Option<Duration>,
     tell: &mut Tell<'_>,
 ) {
-    let mut pending = Vec::new();
-    for job in jobs {
-        match job.state {
-            State::Pending => pending.push(job),
-            State::Gated => {
-                job.no_estimate = Some("gates hold it, and may do so for ever".to_owned());
-            }
-            State::Inactive => job.no_estimate = Some("its Workload is deactivated".to_owned()),
-            State::Admitted | State::Evicted | State::Finished => {}
-        }
-    }
-    if pending.is_empty() {
+    if !jobs.iter().any(is_pending) {
+        not_pending(jobs);
         return;
     }
-    let seen = match seen(client, tell).await {
+    let seen = seen(client, tell).await;
+    let mut clock = Clock::new();
+    play_starts(seen, jobs, duration, |plays| clock.goes_on(plays, tell));
+}
+
+/// The same, on a thread of its own, so that others are served meanwhile. `under_way` is kept until that has ended, also if
+/// nobody waits for it any more.
+///
+/// # Errors
+/// The thread has ended early.
+pub async fn estimate_starts_beside(
+    client: &Client,
+    mut jobs: Vec<Job>,
+    duration: Option<Duration>,
+    under_way: OwnedSemaphorePermit,
+    tell: &mut Tell<'_>,
+) -> Result<Vec<Job>, JoinError> {
+    if !jobs.iter().any(is_pending) {
+        not_pending(&mut jobs);
+        return Ok(jobs);
+    }
+    let seen = seen(client, tell).await;
+    let playing = spawn_blocking(move || {
+        let mut clock = Clock::new();
+        play_starts(seen, &mut jobs, duration, |plays| clock.has_time(plays));
+        drop(under_way);
+        jobs
+    });
+    playing.await
+}
+
+fn is_pending(job: &Job) -> bool {
+    job.state == State::Pending
+}
+
+/// Why there is no estimate for jobs that can't start as they stand.
+fn not_pending(jobs: &mut [Job]) {
+    for job in jobs {
+        job.no_estimate = match job.state {
+            State::Gated => Some("gates hold it, and may do so for ever".to_owned()),
+            State::Inactive => Some("its Workload is deactivated".to_owned()),
+            State::Pending | State::Admitted | State::Evicted | State::Finished => None,
+        };
+    }
+}
+
+/// Gives the jobs that wait their estimates, and all others why they have none.
+fn play_starts(
+    seen: Result<Seen, String>,
+    jobs: &mut [Job],
+    duration: Option<Duration>,
+    goes_on: impl FnMut(u32) -> bool,
+) {
+    not_pending(jobs);
+    let pending: Vec<&mut Job> = jobs.iter_mut().filter(|job| is_pending(job)).collect();
+    let seen = match seen {
         Ok(seen) => seen,
         Err(why) => {
             for job in pending {
@@ -53,8 +100,7 @@ pub async fn estimate_starts(
         .iter()
         .map(|(kind, name)| (kind.as_str(), name.as_str()))
         .collect();
-    let mut clock = Clock::new();
-    let answers = estimate(seen, &asked, duration, |plays| clock.goes_on(plays, tell));
+    let answers = estimate(seen, &asked, duration, goes_on);
     let answers = answers.unwrap_or_else(|why| vec![Err(why); asked.len()]);
     for (job, answer) in pending.into_iter().zip(answers) {
         match answer {

@@ -6,6 +6,7 @@
 //! | `viewer` | who asks, of which cluster; lists that fall back to one namespace |
 //! | `queues` | the tree of cohorts and ClusterQueues, and the LocalQueues |
 //! | `waiting` | one queue: who waits in it, in order, and who holds its quota |
+//! | `starts` | when those who wait in a queue will start |
 //! | `jobs` | all jobs |
 //! | `timeline` | the life of one job, from its object, its Workload and its events: pure |
 //! | `job` | one job, explained, with its life |
@@ -18,6 +19,7 @@ mod gates;
 mod job;
 mod jobs;
 mod queues;
+mod starts;
 mod timeline;
 mod viewer;
 mod waiting;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use kube::{Client, Resource};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, Semaphore};
 
 use crate::cluster::{ClusterError, Served};
 use crate::live::listed::list;
@@ -26,7 +26,11 @@ pub struct Viewer {
     pub(super) client: Client,
     server: String,
     namespace: String,
+    /// How long a job runs like which none has finished.
+    pub(super) duration: Option<Duration>,
     served: Arc<Mutex<Option<Known>>>,
+    /// An estimate keeps a core busy for seconds: there is one at a time.
+    pub(super) estimates: Arc<Semaphore>,
 }
 
 /// An answer, with what is missing in it.
@@ -58,12 +62,19 @@ impl<T> Answer<T> {
 
 impl Viewer {
     /// A caller who looks into `namespace` if he may not look into all.
-    pub fn new(client: Client, server: String, namespace: String) -> Self {
+    pub fn new(
+        client: Client,
+        server: String,
+        namespace: String,
+        duration: Option<Duration>,
+    ) -> Self {
         Self {
             client,
             server,
             namespace,
+            duration,
             served: Arc::default(),
+            estimates: Arc::new(Semaphore::new(1)),
         }
     }
 
@@ -175,7 +186,7 @@ mod tests {
             }
         });
         let client = Client::new(slow, "default");
-        let viewer = Viewer::new(client, String::new(), "blue".to_owned());
+        let viewer = Viewer::new(client, String::new(), "blue".to_owned(), None);
         let waits = viewer.clone();
         let waits = tokio::spawn(async move { waits.served().await.map(drop) });
         has_asked.notified().await;

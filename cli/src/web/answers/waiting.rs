@@ -117,7 +117,7 @@ impl QueueName {
         }
     }
 
-    fn is(&self, queue: &LocalQueue) -> bool {
+    pub(super) fn is(&self, queue: &LocalQueue) -> bool {
         match self {
             Self::Cluster(name) => queue.spec.cluster_queue == *name,
             Self::Local(namespace, name) => {
@@ -233,12 +233,21 @@ fn requested(objects: &Objects) -> BTreeMap<(String, String), BTreeMap<String, Q
         .collect()
 }
 
-/// The jobs of these queues in this state, with what they ask for.
+/// The jobs of these queues.
+pub(super) fn of_queues(
+    objects: &Objects,
+    queues: &[&LocalQueue],
+) -> impl Iterator<Item = Job> + use<> {
+    let names = names(queues);
+    let jobs = objects.jobs().into_iter();
+    jobs.filter(move |job| names.contains(&(job.namespace.clone(), job.queue.clone())))
+}
+
+/// The jobs of these queues in these states, with what they ask for.
 fn of_state(objects: &Objects, queues: &[&LocalQueue], states: &[State]) -> Vec<Holder> {
-    let (names, mut requested) = (names(queues), requested(objects));
-    let jobs = objects.jobs().into_iter().filter(|job| {
-        states.contains(&job.state) && names.contains(&(job.namespace.clone(), job.queue.clone()))
-    });
+    let mut requested = requested(objects);
+    let jobs = of_queues(objects, queues);
+    let jobs = jobs.filter(|job| states.contains(&job.state));
     jobs.map(|job| {
         let workload = job.workload.clone().unwrap_or_default();
         let requests = requested.remove(&(job.namespace.clone(), workload));

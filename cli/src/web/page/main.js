@@ -3,6 +3,7 @@
 
 import { refined } from "./address.js";
 import { h, show } from "./dom.js";
+import { estimate, estimates, isUnknown } from "./estimates.js";
 import { moment } from "./format.js";
 import { failurePanel, notes } from "./parts.js";
 import { poll } from "./poll.js";
@@ -41,6 +42,10 @@ function news(answer) {
   [data, failure, at] = [answer, null, new Date()];
   draw();
   if (isFirst) announce(`${document.title.split(" · ")[0]} loaded`);
+  const route = current();
+  if (!route?.view.isEstimatedAtOnce?.(data)) return;
+  const path = route.view.estimates(route);
+  if (isUnknown(estimates(path))) estimate(path, draw);
 }
 
 function failed(why) {
@@ -132,6 +137,10 @@ function listen() {
       arrive(false);
     });
   }
+  document.addEventListener("click", ({ target }) => {
+    const path = target.dataset?.estimate;
+    if (path) estimate(path, draw);
+  });
   document.addEventListener("keydown", (event) => {
     const search = document.querySelector("input[type=search]");
     const isTyping = event.target.matches?.("input, select, textarea");

@@ -91,7 +91,8 @@ impl Scene {
             return Ok(None);
         };
         let cluster = Cluster::start().await?;
-        let served = Served::start(cluster.cp.kubeconfig(), &[])?;
+        // No job has finished there.
+        let served = Served::start(cluster.cp.kubeconfig(), &["--duration", "1m"])?;
         browser.open(&served.address()).await?;
         Ok(Some(Self {
             browser,
@@ -140,6 +141,11 @@ async fn queues_are_shown_with_who_waits_in_them() -> Result<()> {
         ])
         .await?;
     flawless(&browser, "queue").await?;
+    browser.click("Estimate when they start").await?;
+    browser
+        .see(&["Estimated at", "at once", "8 of 10 jobs start in such a range"])
+        .await?;
+    flawless(&browser, "queue-estimated").await?;
     browser.end().await
 }
 
@@ -177,6 +183,8 @@ async fn jobs_are_searched_and_their_lives_told() -> Result<()> {
             "3 more cpu is needed",
             "Job/urgent",
             "Queued in LocalQueue main",
+            "at once",
+            "Estimate again",
         ])
         .await?;
     flawless(browser, "job").await?;

@@ -27,6 +27,10 @@ async fn a_tenant_sees_nothing_of_others_by_any_address() -> Result<()> {
         ("/api/queues".to_owned(), "hidden-queue"),
         ("/api/jobs".to_owned(), "hidden-job"),
         ("/api/clusterqueues/team-a".to_owned(), "hidden-job"),
+        (
+            "/api/clusterqueues/team-a/starts".to_owned(),
+            "hidden-job",
+        ),
         ("/api/gates".to_owned(), "acme.io/hidden"),
         ("/api/flavors".to_owned(), "team-a"),
         (format!("/api/namespaces/{other}/jobs"), "hidden-job"),
@@ -35,8 +39,16 @@ async fn a_tenant_sees_nothing_of_others_by_any_address() -> Result<()> {
             "hidden-job",
         ),
         (
+            format!("/api/namespaces/{other}/localqueues/hidden-queue/starts"),
+            "hidden-job",
+        ),
+        (
             format!("/api/namespaces/{other}/jobs/Job/hidden-job"),
             "Queued in LocalQueue hidden-queue",
+        ),
+        (
+            format!("/api/namespaces/{other}/jobs/Job/hidden-job/start"),
+            "hidden-job",
         ),
     ];
     for (path, seen) in &paths {
@@ -78,6 +90,21 @@ fn not_even_whether_it_is_there(tenant: &Served, other: &str) -> Result<()> {
         ),
         (
             "/api/clusterqueues/NAME".to_owned(),
+            "hidden-cluster",
+            "no-queue",
+        ),
+        (
+            format!("/api/namespaces/{other}/jobs/Job/NAME/start"),
+            "hidden-job",
+            "no-job",
+        ),
+        (
+            format!("/api/namespaces/{other}/localqueues/NAME/starts"),
+            "hidden-queue",
+            "no-queue",
+        ),
+        (
+            "/api/clusterqueues/NAME/starts".to_owned(),
             "hidden-cluster",
             "no-queue",
         ),

@@ -1,6 +1,7 @@
 // One job: how it stands, why it waits, and its life.
 
 import { h } from "../dom.js";
+import { asker, estimates, start } from "../estimates.js";
 import { moment, requests } from "../format.js";
 import { bars, localQueueLink, queueLink, since, state } from "../parts.js";
 import { explanation } from "./explanation.js";
@@ -12,8 +13,13 @@ export const view = {
     const [namespace, kind, name] = parts.map(encodeURIComponent);
     return `/api/namespaces/${namespace}/jobs/${kind}/${name}`;
   },
-  render({ explained, gates, turns }, { parts: [namespace, kind, name] }) {
+  estimates: (route) => `${view.path(route)}/start`,
+  isEstimatedAtOnce: ({ explained }) => explained?.job.state === "Pending",
+  render(data, route) {
+    const { explained, gates, turns } = data;
+    const [namespace, kind, name] = route.parts;
     const job = explained?.job;
+    const estimated = view.isEstimatedAtOnce(data) ? estimates(view.estimates(route)) : null;
     return [
       h("div.head", null,
         h("p.crumb", null, h("a", { href: "/jobs" }, "Jobs"), " / ", h("a", { href: `/jobs?namespace=${encodeURIComponent(namespace)}` }, namespace)),
@@ -23,7 +29,7 @@ export const view = {
       h("div.two", null,
         h("div", null,
           h("h2", null, "How it stands"),
-          h("div.sheet", null, facts(explained, gates)),
+          h("div.sheet", null, facts(explained, gates, estimated)),
           explained?.explanation && explanation(explained.explanation, namespace),
           explained?.queue?.resources.length > 0 && [h("h2", null, `Quota of ${explained.queue.name}`),
             h("div.sheet", null, h("div.pad", null, bars(explained.queue.resources)))]),
@@ -32,7 +38,7 @@ export const view = {
   },
 };
 
-function facts(explained, gates) {
+function facts(explained, gates, estimated) {
   const job = explained?.job;
   const of = (number, all) => (number === undefined ? null : all === undefined ? String(number) : `${number} of ${all}`);
   const rows = [
@@ -41,6 +47,7 @@ function facts(explained, gates) {
     ["Since", job?.since && [since(job.since), ` (${moment(job.since)})`]],
     ["Priority", job && String(job.priority)],
     ["Place", job && of(job.place, job.pending)],
+    ["Start", estimated && [estimated.starts?.map(start), asker(estimated, "Estimate")]],
     ["Ahead", !explained?.explanation && explained?.ahead.length ? someOf(explained.ahead) : null],
     ["Requests", requests(explained?.requests)],
     ["Gates", gates.join(", ")],

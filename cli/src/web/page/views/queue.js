@@ -1,6 +1,7 @@
 // One queue: its quota, who waits in order, and who holds quota.
 
 import { h } from "../dom.js";
+import { asker, estimates, start } from "../estimates.js";
 import { count, requests } from "../format.js";
 import { bars, empty, jobLink, legend, localQueueLink, matcher, queueLink, search, since, state, why } from "../parts.js";
 import { table } from "../table.js";
@@ -12,11 +13,14 @@ export const view = {
     const [first, second] = parts.map(encodeURIComponent);
     return second === undefined ? `/api/clusterqueues/${first}` : `/api/namespaces/${first}/localqueues/${second}`;
   },
-  render({ node, localQueues, total, pending, holding }, { parts, query }) {
+  estimates: (route) => `${view.path(route)}/starts`,
+  render({ node, localQueues, total, pending, holding }, route) {
+    const { parts, query } = route;
     const isLocal = parts.length > 1;
     const has = matcher(query);
     const found = (list) => list.filter((job) => has(job.namespace, job.kind, job.name, job.queue, job.reason));
     const [waits, holds] = [found(pending), found(holding)];
+    const estimated = estimates(view.estimates(route));
     return [
       h("div.head", null, h("p.crumb", null, h("a", { href: "/queues" }, "Queues"), isLocal ? ` / ${parts[0]}` : ""),
         h("h1", null, parts.at(-1)), h("span.sum", null, isLocal ? "LocalQueue" : "ClusterQueue")),
@@ -24,7 +28,8 @@ export const view = {
       quota(node, localQueues, isLocal),
       h("h2", null, `Waiting, in order (${total.toLocaleString("en")})`),
       total > pending.length && h("p.sum", null, `Listed are the first ${count(pending.length, "job")}.`),
-      waits.length ? waiting(waits, query, isLocal) : empty(total ? "No job is like that." : "Nobody waits."),
+      total > 0 && h("div.tools", null, asker(estimated, "Estimate when they start")),
+      waits.length ? waiting(waits, query, isLocal, estimated.starts) : empty(total ? "No job is like that." : "Nobody waits."),
       h("h2", null, `Holding quota (${holding.length.toLocaleString("en")})`),
       holds.length ? holders(holds, query, isLocal) : empty(holding.length ? "No job is like that." : "No job that you may see holds quota here."),
     ];
@@ -55,13 +60,21 @@ function where(isLocal) {
   return [{ title: "LocalQueue", cell: ({ namespace, queue }) => (queue ? localQueueLink(namespace, queue, `${namespace} / ${queue}`) : namespace) }];
 }
 
-function waiting(rows, query, isLocal) {
+/** The column of starts, once these are estimated. A job that the reader may not list has none. */
+function starts(estimated, key) {
+  if (!estimated) return [];
+  const of = new Map(estimated.map((one) => [key(one), one]));
+  return [{ title: "Start", cell: (job) => (of.has(key(job)) ? start(of.get(key(job))) : null) }];
+}
+
+function waiting(rows, query, isLocal, estimated) {
+  const key = ({ namespace, kind, name }) => `${namespace}/${kind}/${name}`;
   return table({
     label: "Waiting, in order",
     rows,
     query,
     noun: "job",
-    key: ({ namespace, kind, name }) => `${namespace}/${kind}/${name}`,
+    key,
     columns: [
       { title: "Place", kind: "number", cell: ({ place }) => place },
       { title: "Job", heads: true, cell: job },
@@ -69,6 +82,7 @@ function waiting(rows, query, isLocal) {
       { title: "Priority", kind: "number", cell: ({ priority }) => priority },
       { title: "Since", kind: "number", cell: (one) => since(one.since) },
       { title: "Requests", cell: (one) => requests(one.requests) },
+      ...starts(estimated, key),
       { title: "Why", kind: "wide", cell: ({ reason, message }) => why(reason, message) },
     ],
   });

@@ -1,0 +1,116 @@
+//! When pending jobs will start. That takes seconds, so it is worked out only where the page asks for it: one estimate at a
+//! time, beside the answers to other questions.
+
+use serde::Serialize;
+
+use super::viewer::{Answer, Viewer};
+use super::waiting::QueueName;
+use crate::live::jobs::{Called, Job, State};
+use crate::live::list::estimate_starts_beside;
+use crate::web::problem::{Problem, Problems, Reason};
+
+/// When jobs will start.
+#[derive(Debug, Serialize)]
+pub struct Starts {
+    starts: Vec<Start>,
+}
+
+/// When a job will start, or why that can't be known.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Start {
+    namespace: String,
+    kind: String,
+    name: String,
+    /// A range, in words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    range: Option<String>,
+    /// What that follows from; without a range, why there is none.
+    because: String,
+}
+
+impl Start {
+    fn of(job: Job) -> Option<Self> {
+        let (range, because) = match (job.start, job.no_estimate) {
+            (Some(start), _) => (Some(start.range()), start.reason()),
+            (None, Some(why)) => (None, why),
+            (None, None) => return None,
+        };
+        Some(Self {
+            namespace: job.namespace,
+            kind: job.kind,
+            name: job.name,
+            range,
+            because,
+        })
+    }
+}
+
+impl Viewer {
+    /// When the jobs will start that wait in a queue and that the caller may list.
+    ///
+    /// # Errors
+    /// The API server does not answer, or another estimate is under way.
+    pub async fn starts(&self, queue: QueueName) -> Result<Answer<Starts>, Problem> {
+        let mut problems = Problems::default();
+        let namespace = match &queue {
+            QueueName::Cluster(_) => None,
+            QueueName::Local(namespace, _) => Some(namespace.as_str()),
+        };
+        let objects = self.objects(namespace, &mut problems).await?;
+        let queues = objects.queues.iter().filter(|local| queue.is(local));
+        let jobs = super::waiting::of_queues(&objects, &queues.collect::<Vec<_>>());
+        let pending = jobs.filter(|job| job.state == State::Pending);
+        self.estimated(pending.collect(), problems).await
+    }
+
+    /// When a job will start.
+    ///
+    /// # Errors
+    /// The API server does not answer, or another estimate is under way.
+    pub async fn start(
+        &self,
+        namespace: &str,
+        kind: &str,
+        name: &str,
+    ) -> Result<Answer<Starts>, Problem> {
+        let mut problems = Problems::default();
+        let objects = self.objects(Some(namespace), &mut problems).await?;
+        let called = Called {
+            group: None,
+            kind,
+            name,
+        };
+        let jobs = objects.jobs().into_iter();
+        let job = jobs.filter(|job| called.is_job(job)).take(1);
+        self.estimated(job.collect(), problems).await
+    }
+
+    async fn estimated(
+        &self,
+        jobs: Vec<Job>,
+        mut problems: Problems,
+    ) -> Result<Answer<Starts>, Problem> {
+        let under_way = self.estimates.clone().try_acquire_owned();
+        let under_way = under_way.map_err(|_| unestimated("another estimate is under way"))?;
+        let estimated = estimate_starts_beside(
+            &self.client,
+            jobs,
+            self.duration,
+            under_way,
+            &mut problems.tell(),
+        )
+        .await;
+        let jobs = estimated.map_err(|ended| unestimated(&ended.to_string()))?;
+        let starts = jobs.into_iter().filter_map(Start::of).collect();
+        Ok(Answer::new(Starts { starts }, problems))
+    }
+}
+
+fn unestimated(why: &str) -> Problem {
+    Problem {
+        what: "the estimate".to_owned(),
+        reason: Reason::Unanswered,
+        message: why.to_owned(),
+    }
+}
