@@ -1,5 +1,6 @@
 //! What people, dashboards and programs see: status, metrics, logs, warnings and the visibility API.
 
+mod alerts;
 mod api;
 mod explanation;
 mod logs;

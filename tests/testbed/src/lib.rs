@@ -38,6 +38,7 @@ mod controlplane;
 mod operators;
 mod processes;
 mod programs;
+mod prometheus;
 mod sluice;
 mod wait;
 
@@ -55,6 +56,7 @@ pub use processes::ports::free as free_port;
 pub use processes::proxy::Proxy;
 pub use processes::{Launch, Process, send_signal};
 pub use programs::assets::{Assets, repository};
+pub use prometheus::Prometheus;
 pub use sluice::{NAMESPACE, Shared, Sluice, SluiceOptions, apply_crds, register_visibility};
 pub use wait::{eventually, wait_for};
 

@@ -84,6 +84,7 @@ fn main() -> Result<ExitCode> {
         Assets::ensure_operators()?;
         Assets::ensure_helm()?;
         Assets::ensure_cert_manager()?;
+        Assets::ensure_prometheus()?;
         Assets::ensure_gate_controller()?;
         return Ok(ExitCode::SUCCESS);
     }

@@ -92,6 +92,19 @@ impl Assets {
         Ok(helm_build(&repository()?)?.ensure()?.join("helm"))
     }
 
+    /// The programs `prometheus` and `promtool`, built as in [`Assets::ensure`].
+    ///
+    /// # Errors
+    /// When there is no Go, or a build fails.
+    pub fn ensure_prometheus() -> Result<[PathBuf; 2]> {
+        let root = repository()?;
+        let [server, tool] = ["prometheus", "promtool"].map(|program| {
+            let built = prometheus_build(&root, program)?.ensure()?;
+            anyhow::Ok(built.join(program))
+        });
+        Ok([server?, tool?])
+    }
+
     /// The program of cert-manager, built as in [`Assets::ensure`].
     ///
     /// # Errors
@@ -162,6 +175,7 @@ fn control_plane_build(root: &Path) -> Result<Build> {
         package: ".",
         output: "controlplane",
         ldflags: kubernetes_ldflags(&kubernetes)?,
+        tags: "",
         links: &NAMES,
         patch: Some(|module, _| mod_file(module)),
     })
@@ -190,6 +204,7 @@ fn node_build(root: &Path) -> Result<Build> {
         package: ".",
         output: "kubelet",
         ldflags: kubernetes_ldflags(&kubernetes)?,
+        tags: "",
         links: &["kube-proxy"],
         patch: None,
     })
@@ -208,6 +223,7 @@ fn kube_router_build(root: &Path) -> Result<Build> {
         package: "github.com/cloudnativelabs/kube-router/v2/cmd/kube-router",
         output: "kube-router",
         ldflags: "-s -w".into(),
+        tags: "",
         links: &[],
         patch: None,
     })
@@ -249,6 +265,7 @@ fn kwok_build(root: &Path) -> Result<Build> {
         package: "sigs.k8s.io/kwok/cmd/kwok",
         output: "kwok",
         ldflags: "-s -w".into(),
+        tags: "",
         links: &[],
         patch: None,
     })
@@ -269,6 +286,7 @@ fn karpenter_build(root: &Path) -> Result<Build> {
             "-s -w -X {}/pkg/operator.Version={karpenter}",
             karpenter::MODULE
         ),
+        tags: "",
         links: &[],
         patch: Some(karpenter::on_loopback),
     })
@@ -286,6 +304,7 @@ fn cert_manager_build(root: &Path) -> Result<Build> {
         package: ".",
         output: "cert-manager",
         ldflags: "-s -w".into(),
+        tags: "",
         links: &[],
         patch: None,
     })
@@ -311,6 +330,33 @@ fn helm_build(root: &Path) -> Result<Build> {
              -X helm.sh/helm/v3/pkg/chartutil.k8sVersionMinor={minor} \
              -X helm.sh/helm/v3/pkg/lint/rules.k8sVersionMinor={minor}"
         ),
+        tags: "",
+        links: &[],
+        patch: None,
+    })
+}
+
+/// Without what finds targets in clouds, which is most of it: the targets of tests are told.
+fn prometheus_build(root: &Path, program: &'static str) -> Result<Build> {
+    let module = root.join("tests/controlplane/prometheus");
+    let version = required_version(
+        &read(&module.join("go.mod"))?,
+        "github.com/prometheus/prometheus",
+    )?;
+    let hash = hash_files(&module, &["go.mod", "go.sum"])?;
+    let package = match program {
+        "promtool" => "github.com/prometheus/prometheus/cmd/promtool",
+        _ => "github.com/prometheus/prometheus/cmd/prometheus",
+    };
+    Ok(Build {
+        what: "Prometheus",
+        cache: root.join(".cache/controlplane"),
+        key: format!("{program}-{version}-{hash}"),
+        module,
+        package,
+        output: program,
+        ldflags: "-s -w".into(),
+        tags: "remove_all_sd",
         links: &[],
         patch: None,
     })
@@ -328,6 +374,7 @@ fn gate_controller_build(root: &Path) -> Result<Build> {
         package: ".",
         output: "gate-controller",
         ldflags: "-s -w".into(),
+        tags: "",
         links: &[],
         patch: None,
     })
@@ -358,6 +405,7 @@ fn training_operator_build(root: &Path) -> Result<Build> {
         package: ".",
         output: "training-operator",
         ldflags: "-s -w".into(),
+        tags: "",
         links: &[],
         patch: None,
     })
@@ -378,6 +426,7 @@ fn trainer_build(root: &Path) -> Result<Build> {
         package: ".",
         output: "trainer",
         ldflags: "-s -w".into(),
+        tags: "",
         links: &["jobset"],
         patch: None,
     })

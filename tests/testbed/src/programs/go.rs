@@ -25,6 +25,8 @@ pub(crate) struct Build {
     pub(crate) package: &'static str,
     pub(crate) output: &'static str,
     pub(crate) ldflags: String,
+    /// Build tags.
+    pub(crate) tags: &'static str,
     pub(crate) links: &'static [&'static str],
     /// How the source is changed first, if it is: writes another go.mod into a folder, and
     /// returns its path.
@@ -79,6 +81,8 @@ impl Build {
                 "-trimpath",
                 "-buildvcs=false",
                 "-mod=readonly",
+                "-tags",
+                self.tags,
                 "-ldflags",
             ])
             .arg(&self.ldflags)
