@@ -19,7 +19,8 @@ time_of() { git log -1 --format=%ct "$1"; }
 
 echo '# Changes'
 title=$1 end=HEAD
-for tag in $(git tag --list 'v*' --merged HEAD --sort=-version:refname); do
+# By the version, of which v0.1.0-rc.1 comes before v0.1.0.
+for tag in $(git -c versionsort.suffix=- tag --list 'v*' --merged HEAD --sort=-version:refname); do
 	if [ "$tag" != "$title" ]; then
 		section "$title" "$(time_of "$end")" "$tag..$end"
 		title=$tag

@@ -161,6 +161,9 @@ mod tests {
         let first = "--webhook-bind=127.0.0.1:1";
         let args = parse(&[first, "--webhook-bind=127.0.0.1:2"]).unwrap();
         assert_eq!(args.webhook_bind.port(), 2);
+        // As docs/installing.md says it for IPv6.
+        let args = parse(&[first, "--webhook-bind=[::]:9443"]).unwrap();
+        assert!(args.webhook_bind.is_ipv6() && args.webhook_bind.ip().is_unspecified());
         let args = parse(&["--webhook-san=a", "--webhook-san=b"]).unwrap();
         assert_eq!(args.webhook_san, ["a", "b"], "these add up");
         assert!(parse(&["--no-such-flag"]).is_err());

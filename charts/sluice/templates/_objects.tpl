@@ -16,6 +16,12 @@ also words of expressions.
 {{- if eq (base $path) "config.yaml" }}{{ $object = include "sluice.config" $root | fromYaml }}{{ end -}}
 {{- $state := dict "isKept" true -}}
 {{- if $object.kind }}{{ include "sluice.overlay" (list $root $object $state) }}{{ end -}}
+{{- /* Helm 4 knows the kinds of webhook configurations, and would create them before JobKinds, which it does not know:
+webhooks that nobody answers yet would refuse these. Kinds that Helm doesn't know come last, by name: a List is one, and
+comes after JobKinds in Helm 3, too. What is in it is an object of the release like others. Only `helm lint` wants a name. */ -}}
+{{- if hasSuffix "WebhookConfiguration" ($object.kind | default "") -}}
+{{- $object = dict "apiVersion" "v1" "kind" "List" "metadata" (dict "name" $object.metadata.name) "items" (list $object) -}}
+{{- end -}}
 {{- if and $object.kind $state.isKept }}
 ---
 # {{ $path }}
@@ -66,7 +72,7 @@ data:
 {{- /* The budget of one replica would block the drain of its node for ever. */ -}}
 {{- $_ := set $state "isKept" (gt (int $values.replicas) 1) -}}
 {{- else if eq $object.kind "ResourceQuota" -}}
-{{- $_ := set $state "isKept" (hasPrefix "system-" $values.priorityClassName) -}}
+{{- $_ := set $state "isKept" (hasPrefix "system-" ($values.priorityClassName | default "")) -}}
 {{- $_ := set $spec.hard "pods" (mul 2 $values.replicas | toString) -}}
 {{- range $spec.scopeSelector.matchExpressions }}{{ $_ := set . "values" (list $values.priorityClassName) }}{{ end -}}
 {{- else if eq $object.kind "NetworkPolicy" -}}
@@ -79,8 +85,25 @@ data:
 {{- else if eq $object.kind "Certificate" -}}
 {{- with $values.certManager.issuerRef }}{{ $_ := set $spec "issuerRef" . }}{{ end -}}
 {{- else if has $object.kind (list "ServiceMonitor" "PrometheusRule") -}}
-{{- $_ := set $object.metadata "labels" (merge $object.metadata.labels $values.monitoring.labels) -}}
+{{- $_ := set $object.metadata "labels" (merge $object.metadata.labels ($values.monitoring.labels | default dict)) -}}
 {{- end -}}
+{{- if ($values.monitoring.tls | default dict).enabled -}}
+{{- if eq $object.kind "ServiceMonitor" -}}
+{{- $_ := set (first $spec.endpoints) "scheme" "https" -}}
+{{- $_ := set (first $spec.endpoints) "tlsConfig" (include "sluice.tlsConfig" (index . 0) | fromYaml) -}}
+{{- else if and (eq $object.kind "Service") (eq $object.metadata.name "sluice-metrics") -}}
+{{- $_ := set $object.metadata.annotations "prometheus.io/scheme" "https" -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* How Prometheus knows Sluice: by the certificate of the webhooks, and all CAs that are trusted while it changes. Takes
+the root. */ -}}
+{{- define "sluice.tlsConfig" -}}
+{{- $secret := dict "name" "sluice-webhook-certificate" "key" "ca-bundle.crt" -}}
+{{- $config := dict "ca" (dict "secret" $secret) "serverName" (printf "sluice-webhook.%s.svc" .Release.Namespace) -}}
+{{- range $field, $value := .Values.monitoring.tls.config }}{{ $_ := set $config $field $value }}{{ end -}}
+{{- toYaml $config -}}
 {{- end -}}
 
 {{- define "sluice.deployment" -}}
@@ -89,16 +112,17 @@ data:
 {{- $spec := (index . 1).spec -}}
 {{- $_ := set $spec "replicas" (int $values.replicas) -}}
 {{- $metadata := $spec.template.metadata -}}
-{{- $annotations := merge $metadata.annotations $values.podAnnotations -}}
+{{- $annotations := merge $metadata.annotations ($values.podAnnotations | default dict) -}}
 {{- $annotations = set $annotations "checksum/config" (include "sluice.config" $root | sha256sum) -}}
 {{- $_ := set $metadata "annotations" $annotations -}}
-{{- $_ := set $metadata "labels" (merge $metadata.labels $values.podLabels) -}}
+{{- $_ := set $metadata "labels" (merge $metadata.labels ($values.podLabels | default dict)) -}}
 {{- $pod := $spec.template.spec -}}
 {{- $_ := set $pod "serviceAccountName" $values.serviceAccount.name -}}
 {{- range $key := list "imagePullSecrets" "nodeSelector" "tolerations" "affinity" "topologySpreadConstraints" -}}
 {{- with index $values $key }}{{ $_ := set $pod $key . }}{{ end -}}
 {{- end -}}
 {{- if $values.priorityClassName }}{{ $_ := set $pod "priorityClassName" $values.priorityClassName }}{{ else }}{{ $_ := unset $pod "priorityClassName" }}{{ end -}}
+{{- $_ := set $pod "volumes" (concat $pod.volumes ($values.extraVolumes | default list)) -}}
 {{- if $values.openshift -}}
 {{- range $key := list "runAsUser" "runAsGroup" "fsGroup" }}{{ $_ := unset $pod.securityContext $key }}{{ end -}}
 {{- end -}}
@@ -107,8 +131,31 @@ data:
 {{- with $values.image.digest }}{{ $image = printf "%s@%s" $values.image.repository . }}{{ end -}}
 {{- $_ := set $container "image" $image -}}
 {{- with $values.image.pullPolicy }}{{ $_ := set $container "imagePullPolicy" . }}{{ end -}}
-{{- $_ := set $container "resources" $values.resources -}}
+{{- $_ := set $container "resources" ($values.resources | default dict) -}}
+{{- $_ := set $container "volumeMounts" (concat $container.volumeMounts ($values.extraVolumeMounts | default list)) -}}
 {{- $args := $container.args -}}
 {{- if ne $values.serviceAccount.name "sluice" }}{{ $args = append $args (printf "--service-account=%s" $values.serviceAccount.name) }}{{ end -}}
-{{- $_ := set $container "args" (concat $args $values.extraArgs) -}}
+{{- if ($values.monitoring.tls | default dict).enabled }}{{ $args = append $args "--metrics-tls" }}{{ end -}}
+{{- $_ := set $container "args" (concat $args ($values.extraArgs | default list)) -}}
+{{- end -}}
+
+{{- /* Fails if the configuration has what policies would pass over. Takes the root. */ -}}
+{{- define "sluice.onlyByWebhooks" -}}
+{{- $config := .Values.config | default dict -}}
+{{- $problems := list -}}
+{{- range $field, $value := $config -}}
+{{- if and $value (or (eq $field "aliasPresets") (hasSuffix "Aliases" $field)) -}}
+{{- $problems = append $problems (printf "config.%s: Forbidden: the policies of the chart don't know aliases; use variant: webhooks, or policies of your own (docs/without-webhook.md)" $field) -}}
+{{- end -}}
+{{- end -}}
+{{- $managed := $config.managedNamespaces | default dict -}}
+{{- $forbidden := "config.managedNamespaces.%s: Forbidden: policies know only the label sluice.dev/enforcement of a namespace; %s (docs/enforcement.md)" -}}
+{{- $label := "use that label, or variant: webhooks" -}}
+{{- /* An empty selector selects all namespaces. */ -}}
+{{- if not (kindIs "invalid" $managed.selector) }}{{ $problems = append $problems (printf $forbidden "selector" $label) }}{{ end -}}
+{{- if ne ($managed.unlabelled | default "Hold") "Hold" }}{{ $problems = append $problems (printf $forbidden "unlabelled" $label) }}{{ end -}}
+{{- if $managed.dryRun }}{{ $problems = append $problems (printf $forbidden "dryRun" "use its value DryRun, or variant: webhooks") }}{{ end -}}
+{{- if $managed.exceptions }}{{ $problems = append $problems (printf $forbidden "exceptions" "use variant: webhooks") }}{{ end -}}
+{{- if ne ($managed.defaultLocalQueue | default "default") "default" }}{{ $problems = append $problems (printf $forbidden "defaultLocalQueue" "name the LocalQueue default, or use variant: webhooks") }}{{ end -}}
+{{- if $problems }}{{ fail (join "\n" $problems) }}{{ end -}}
 {{- end -}}

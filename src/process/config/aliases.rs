@@ -165,13 +165,20 @@ impl Aliases {
         ]
     }
 
+    /// The keys that presets add to a field.
+    fn preset_keys(&self, field: &Field<'_>) -> impl Iterator<Item = &'static str> {
+        let (kueue, volcano) = (field.kueue, field.volcano);
+        self.alias_presets
+            .iter()
+            .filter_map(move |preset| match preset {
+                AliasPreset::Kueue => kueue,
+                AliasPreset::Volcano => volcano,
+            })
+    }
+
     /// The keys of a field, those of presets first.
     fn keys(&self, field: &Field<'_>) -> Vec<String> {
-        let presets = self.alias_presets.iter().filter_map(|preset| match preset {
-            AliasPreset::Kueue => field.kueue,
-            AliasPreset::Volcano => field.volcano,
-        });
-        let mut keys: Vec<String> = presets.map(str::to_owned).collect();
+        let mut keys: Vec<String> = self.preset_keys(field).map(str::to_owned).collect();
         for key in field.keys {
             if !keys.contains(key) {
                 keys.push(key.clone());
@@ -230,8 +237,13 @@ impl Aliases {
         for (index, field) in fields.iter().enumerate() {
             problems.extend(field.problems());
             for (place, key) in field.keys.iter().enumerate() {
-                let is_in = |other: &&Field<'_>| self.keys(other).contains(key);
-                if let Some(other) = fields.iter().take(index).find(is_in) {
+                // Of two fields that list a key, the second is told. What a preset adds may be in any other field.
+                let is_in = |(at, other): &(usize, &Field<'_>)| {
+                    *at < index && other.keys.contains(key)
+                        || *at != index && self.preset_keys(other).any(|preset| preset == key)
+                };
+                let mut others = fields.iter().enumerate();
+                if let Some((_, other)) = others.find(is_in) {
                     let place = format!("{}[{place}]", field.name);
                     let rule = format!("may not also be one of {}", other.name);
                     problems.push(Problem::invalid(place, key.clone(), rule));
@@ -285,140 +297,4 @@ fn is_of_kubernetes(domain: &str) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn told(labels: &[&str], gates: &[&str]) -> Vec<String> {
-        let owned =
-            |texts: &[&str]| -> Vec<String> { texts.iter().map(|&t| t.to_owned()).collect() };
-        let aliases = Aliases {
-            queue_label_aliases: owned(labels),
-            queue_gate_aliases: owned(gates),
-            ..Aliases::default()
-        };
-        let mut problems = Vec::new();
-        aliases.check(&mut problems);
-        problems.iter().map(ToString::to_string).collect()
-    }
-
-    #[test]
-    fn aliases_that_are_used_elsewhere_are_accepted() {
-        let labels = ["kueue.x-k8s.io/queue-name", "queue", "acme.io/Team_Queue"];
-        let gates = ["scheduling.volcano.sh/queue-allocation-gate"];
-        assert!(told(&labels, &gates).is_empty());
-    }
-
-    #[test]
-    fn aliases_that_can_not_be_meant_are_told_by_place_and_value() {
-        for (label, expected) in [
-            ("", "must be the key of a label"),
-            ("a b", "must be the key of a label"),
-            ("acme.io/", "must be the key of a label"),
-            ("Acme.io/x", "must be the key of a label"),
-            ("acme.io/a/b", "must be the key of a label"),
-            ("a'] || true", "must be the key of a label"),
-            ("sluice.dev/queue-name", "may not be a key of sluice.dev"),
-            ("sluice.dev/managed", "may not be a key of sluice.dev"),
-            (
-                "kubernetes.io/metadata.name",
-                "may not be a key of Kubernetes itself",
-            ),
-            ("job-name", "may not be a key of Kubernetes itself"),
-            ("kueue.x-k8s.io/scheduling-gated-by", "is a gate annotation"),
-        ] {
-            let told = told(&["acme.io/queue", label], &[]);
-            assert_eq!(told.len(), 1, "{told:?}");
-            let start = format!("queueLabelAliases[1]: Invalid value: {label:?}: {expected}");
-            assert!(told[0].starts_with(&start), "{told:?}");
-        }
-        assert_eq!(
-            told(&["acme.io/q", "acme.io/q"], &[]),
-            ["queueLabelAliases[1]: Duplicate value: \"acme.io/q\""]
-        );
-        assert_eq!(
-            told(&["acme.io/q"], &["acme.io/q"]),
-            [
-                "queueGateAliases[0]: Invalid value: \"acme.io/q\": may not also be one of queueLabelAliases"
-            ]
-        );
-        let own = told(&[], &["sluice.dev/queue-allocation-gate"]);
-        assert!(
-            own[0].starts_with("queueGateAliases[0]: Invalid value"),
-            "{own:?}"
-        );
-    }
-    #[test]
-    fn presets_have_all_keys_of_a_system() {
-        let aliases = Aliases {
-            alias_presets: vec![AliasPreset::Kueue, AliasPreset::Volcano],
-            queue_label_aliases: vec![
-                "acme.io/q".to_owned(),
-                "kueue.x-k8s.io/queue-name".to_owned(),
-            ],
-            ..Aliases::default()
-        };
-        let mut problems = Vec::new();
-        aliases.check(&mut problems);
-        assert!(problems.is_empty(), "{problems:?}");
-        assert_eq!(
-            aliases.queue_labels(),
-            ["kueue.x-k8s.io/queue-name", "acme.io/q"]
-        );
-        assert_eq!(
-            aliases.queue_gates(),
-            ["scheduling.volcano.sh/queue-allocation-gate"]
-        );
-        let keys = aliases.key_aliases();
-        let label = |key: &str| MetadataKey::Label(key.to_owned());
-        let annotation = |key: &str| MetadataKey::Annotation(key.to_owned());
-        for (own, other) in [
-            (
-                label("sluice.dev/queue-name"),
-                annotation("scheduling.volcano.sh/queue-name"),
-            ),
-            (
-                label("sluice.dev/priority-class"),
-                label("kueue.x-k8s.io/priority-class"),
-            ),
-            (
-                annotation("sluice.dev/min-parallelism"),
-                annotation("kueue.x-k8s.io/job-min-parallelism"),
-            ),
-            (
-                label("sluice.dev/pod-group-name"),
-                label("kueue.x-k8s.io/pod-group-name"),
-            ),
-            (
-                annotation("sluice.dev/pod-group-total-count"),
-                annotation("kueue.x-k8s.io/pod-group-total-count"),
-            ),
-            (
-                annotation("sluice.dev/retriable-in-group"),
-                annotation("kueue.x-k8s.io/retriable-in-group"),
-            ),
-        ] {
-            assert_eq!(keys.of(&own), [other]);
-        }
-        assert_eq!(Aliases::default().key_aliases(), KeyAliases::default());
-    }
-
-    #[test]
-    fn a_key_means_one_thing() {
-        let aliases = Aliases {
-            alias_presets: vec![AliasPreset::Kueue, AliasPreset::Kueue],
-            pod_group_name_label_aliases: vec!["kueue.x-k8s.io/priority-class".to_owned()],
-            ..Aliases::default()
-        };
-        let mut problems = Vec::new();
-        aliases.check(&mut problems);
-        let told: Vec<_> = problems.iter().map(ToString::to_string).collect();
-        assert_eq!(
-            told,
-            [
-                "aliasPresets[1]: Duplicate value: \"Kueue\"",
-                "podGroupNameLabelAliases[0]: Invalid value: \"kueue.x-k8s.io/priority-class\": may not also be \
-                 one of priorityClassLabelAliases"
-            ]
-        );
-    }
-}
+mod tests;

@@ -115,7 +115,7 @@ mod tests {
     }
 
     /// Files that are refused: what is wrong, the fields, and what is told.
-    const REFUSED: [(&str, &str, &[&str]); 25] = [
+    const REFUSED: [(&str, &str, &[&str]); 29] = [
         (
             "a label without a value, by which every namespace would be managed",
             "managedNamespaces: {selector: {matchLabels: {team: }}}",
@@ -184,6 +184,34 @@ mod tests {
             "undeclaredResources: Allow",
             &[
                 "undeclaredResources: Unsupported value: \"Allow\": supported values: \"Block\", \"Ignore\"",
+            ],
+        ),
+        (
+            "none of the names of what becomes of an object without a queue",
+            "managedNamespaces: {unlabelled: hold}",
+            &[
+                "managedNamespaces.unlabelled: Unsupported value: \"hold\": supported values: \"Default\", \"Hold\", \"Ignore\", \"Refuse\"",
+            ],
+        ),
+        (
+            "no operator of a selector",
+            "managedNamespaces: {selector: {matchExpressions: [{key: team, operator: Is}]}}",
+            &[
+                "managedNamespaces.selector.matchExpressions[0].operator: Unsupported value: \"Is\": supported values: \"In\", \"NotIn\", \"Exists\", \"DoesNotExist\"",
+            ],
+        ),
+        (
+            "a unit of durations that is none",
+            "admissionFairSharing: {usageHalfLifeTime: 1w}",
+            &[
+                "admissionFairSharing.usageHalfLifeTime: Invalid value: \"1w\": must be a duration with the units d, h, m, s or ms",
+            ],
+        ),
+        (
+            "a duration as ISO 8601 writes it",
+            "admissionFairSharing: {usageHalfLifeTime: PT1H}",
+            &[
+                "admissionFairSharing.usageHalfLifeTime: Invalid value: \"PT1H\": must be a duration with the units d, h, m, s or ms",
             ],
         ),
         (

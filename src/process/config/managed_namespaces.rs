@@ -20,7 +20,7 @@ pub(super) struct ManagedNamespacesSection {
     selector: Option<SelectorSection>,
     /// What becomes of an object without a queue label there: Default, Hold, Refuse or Ignore. Absent: Hold.
     #[serde(skip_serializing_if = "Option::is_none")]
-    unlabelled: Option<String>,
+    unlabelled: Option<UnlabelledName>,
     /// The LocalQueue that Default names. Absent: default.
     #[serde(skip_serializing_if = "Option::is_none")]
     default_local_queue: Option<String>,
@@ -28,6 +28,15 @@ pub(super) struct ManagedNamespacesSection {
     dry_run: bool,
     /// Who, and which objects, need no queue in any managed namespace.
     exceptions: Vec<ExceptionSection>,
+}
+
+/// The names of [`Unlabelled`] in the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+enum UnlabelledName {
+    Default,
+    Hold,
+    Ignore,
+    Refuse,
 }
 
 /// A LabelSelector. That of Kubernetes passes over a field that it does not know, and would then select everything.
@@ -42,9 +51,18 @@ struct SelectorSection {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct RequirementSection {
     key: String,
-    operator: String,
+    operator: Operator,
     #[serde(default)]
     values: Option<Vec<String>>,
+}
+
+/// The operators of Kubernetes, by their names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+enum Operator {
+    In,
+    NotIn,
+    Exists,
+    DoesNotExist,
 }
 
 /// All that is there must match.
@@ -67,13 +85,6 @@ impl ManagedNamespacesSection {
     /// All that is wrong with it.
     pub(super) fn compile(&self) -> Result<ManagedNamespaces, Vec<Problem>> {
         let default = ManagedNamespacesSpec::default();
-        let unlabelled = match &self.unlabelled {
-            None => Ok(default.unlabelled),
-            Some(name) => name.parse().map_err(|()| {
-                let field = format!("{FIELD}.unlabelled");
-                Problem::not_supported(field, name, &Unlabelled::NAMES)
-            }),
-        };
         let exceptions = self.exceptions.iter().map(|exception| Exception {
             users: exception.users.clone(),
             groups: exception.groups.clone(),
@@ -82,17 +93,33 @@ impl ManagedNamespacesSection {
         let queue = self.default_local_queue.clone();
         let spec = ManagedNamespacesSpec {
             selector: self.selector.as_ref().map(SelectorSection::selector),
-            unlabelled: *unlabelled.as_ref().unwrap_or(&default.unlabelled),
+            unlabelled: self.unlabelled.map_or(default.unlabelled, Unlabelled::from),
             default_local_queue: queue.unwrap_or(default.default_local_queue),
             dry_run: self.dry_run,
             exceptions: exceptions.collect(),
         };
-        match (ManagedNamespaces::compile(&spec, FIELD), unlabelled.err()) {
-            (Ok(compiled), None) => Ok(compiled),
-            (compiled, problem) => {
-                let others = compiled.err().unwrap_or_default();
-                Err(problem.into_iter().chain(others).collect())
-            }
+        ManagedNamespaces::compile(&spec, FIELD)
+    }
+}
+
+impl From<UnlabelledName> for Unlabelled {
+    fn from(name: UnlabelledName) -> Self {
+        match name {
+            UnlabelledName::Default => Self::Default,
+            UnlabelledName::Hold => Self::Hold,
+            UnlabelledName::Ignore => Self::Ignore,
+            UnlabelledName::Refuse => Self::Refuse,
+        }
+    }
+}
+
+impl Operator {
+    fn name(self) -> &'static str {
+        match self {
+            Self::In => "In",
+            Self::NotIn => "NotIn",
+            Self::Exists => "Exists",
+            Self::DoesNotExist => "DoesNotExist",
         }
     }
 }
@@ -102,7 +129,7 @@ impl SelectorSection {
         let expressions = self.match_expressions.iter();
         let expressions = expressions.map(|expression| LabelSelectorRequirement {
             key: expression.key.clone(),
-            operator: expression.operator.clone(),
+            operator: expression.operator.name().to_owned(),
             values: expression.values.clone(),
         });
         LabelSelector {
@@ -154,12 +181,29 @@ mod tests {
     }
 
     #[test]
+    fn names_are_those_of_kubernetes_and_of_the_label() {
+        for name in Unlabelled::NAMES {
+            let text = format!("{{selector: {{}}, unlabelled: {name}}}");
+            let found = compiled(&text).unwrap().of_namespace("n", &BTreeMap::new());
+            assert_eq!(found.unlabelled.name(), name);
+        }
+        for (operator, values, is_managed) in [
+            ("In", "[a]", true),
+            ("NotIn", "[a]", false),
+            ("Exists", "[]", true),
+            ("DoesNotExist", "[]", false),
+        ] {
+            let requirement = format!("{{key: team, operator: {operator}, values: {values}}}");
+            let text = format!("{{selector: {{matchExpressions: [{requirement}]}}}}");
+            let labels = BTreeMap::from([("team".to_owned(), "a".to_owned())]);
+            let found = compiled(&text).unwrap().of_namespace("n", &labels);
+            assert_eq!(found.unlabelled.requires_queue(), is_managed, "{operator}");
+        }
+    }
+
+    #[test]
     fn what_is_wrong_is_told_by_field() {
         let cases = [
-            (
-                "{unlabelled: hold}",
-                "managedNamespaces.unlabelled: Unsupported value: \"hold\": supported values: \"Default\", \"Hold\", \"Ignore\", \"Refuse\"",
-            ),
             (
                 "{defaultLocalQueue: My_Queue}",
                 "managedNamespaces.defaultLocalQueue: Invalid value: \"My_Queue\": ",

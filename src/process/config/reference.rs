@@ -104,6 +104,13 @@ fn rules_of_value(schema: &Value) -> Value {
         return rules;
     }
     if let Some(values) = accepted_values(schema) {
+        let mut values = json!(values);
+        if let Some(values) = values
+            .as_array_mut()
+            .filter(|_| types(schema).contains(&"null"))
+        {
+            values.push(Value::Null);
+        }
         return json!({"enum": values});
     }
     let names = types(schema);

@@ -28,6 +28,9 @@ pub(super) fn fits(
     if let Some(schema) = alternative(schema) {
         return value.is_null() || fits(value, schema, field, problems);
     }
+    if value.is_null() && types(schema).contains(&"null") {
+        return true;
+    }
     if let Some(accepted) = accepted_values(schema) {
         let is_one = value.as_str().is_some_and(|text| accepted.contains(&text));
         if !is_one {
@@ -39,9 +42,6 @@ pub(super) fn fits(
     let Some((_, rule)) = types.iter().find_map(|name| rule(name)) else {
         return true;
     };
-    if value.is_null() && types.contains(&"null") {
-        return true;
-    }
     match value {
         Value::Object(fields) if types.contains(&"object") => {
             object_fits(fields, schema, field, problems)

@@ -103,6 +103,50 @@ fn a_release_is_complete_and_the_same_each_time() -> Result<()> {
     Ok(())
 }
 
+/// A candidate comes before its release, also where an earlier release is made again.
+#[test]
+fn changes_are_listed_by_version() -> Result<()> {
+    let folder = Folder::new("changes")?;
+    let scripts = folder.path().join("release");
+    std::fs::create_dir_all(&scripts)?;
+    for script in ["archive.sh", "changelog.sh"] {
+        let original = Path::new(ROOT).join("release").join(script);
+        std::fs::copy(original, scripts.join(script))?;
+    }
+    let git = |args: &[&str]| {
+        let mut git = Command::new("git");
+        git.args(["-c", "user.name=a", "-c", "user.email=a@acme.io"]);
+        git.args(args).current_dir(folder.path());
+        git.env("GIT_CONFIG_GLOBAL", "/dev/null");
+        git.env("GIT_CONFIG_NOSYSTEM", "1");
+        run(&mut git)
+    };
+    git(&["init", "--quiet"])?;
+    for tag in ["v0.1.0-rc.1", "v0.1.0-rc.2", "v0.1.0", "v0.2.0", "v0.10.0"] {
+        let subject = format!("For {tag}");
+        git(&["commit", "--quiet", "--allow-empty", "-m", &subject])?;
+        git(&["tag", tag])?;
+    }
+    let listed = |version: &str| -> Result<Vec<String>> {
+        let changes = run(Command::new(scripts.join("changelog.sh")).arg(version))?;
+        let lines = changes.lines().filter_map(|line| {
+            let title = line.strip_prefix("## ").or(line.strip_prefix("* For "));
+            Some(title?.split_once(' ')?.0.to_owned())
+        });
+        Ok(lines.collect())
+    };
+    let twice = |versions: &[&str]| -> Vec<String> {
+        let pairs = versions.iter().flat_map(|&version| [version, version]);
+        pairs.map(str::to_owned).collect()
+    };
+    let all = ["v0.10.0", "v0.2.0", "v0.1.0", "v0.1.0-rc.2", "v0.1.0-rc.1"];
+    // Each title, and the one commit below it.
+    assert_eq!(listed("v0.10.0")?, twice(&all));
+    git(&["checkout", "--quiet", "v0.1.0"])?;
+    assert_eq!(listed("v0.1.0")?, twice(&all[2..]));
+    Ok(())
+}
+
 /// The crates of the controller, with licences and digests, and nothing that only tests need.
 fn bill_of_materials(bill: &Value) -> Result<()> {
     assert_eq!(

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use sluice_testbed::Assets;
 use sluice_webhooks::manifests::{self, Options};
 
-use super::{ROOT, kustomized, objects, run};
+use super::{Folder, ROOT, kustomized, objects, run};
 
 /// Helm as it speaks to no cluster, with a chart of the repository.
 pub fn helm(command: &[&str], chart: &str, flags: &[&str]) -> Result<Command> {
@@ -21,14 +21,37 @@ pub fn helm(command: &[&str], chart: &str, flags: &[&str]) -> Result<Command> {
     Ok(helm)
 }
 
-/// What the chart `sluice` makes with these flags.
-pub fn rendered(flags: &[&str]) -> Result<Vec<Value>> {
+/// What the chart `sluice` makes with these flags, in the order in which Helm creates it.
+fn in_order(flags: &[&str]) -> Result<Vec<Value>> {
     let flags = [&["--namespace=sluice-system"], flags].concat();
     objects(&run(&mut helm(
         &["template", "any-name"],
         "sluice",
         &flags,
     )?)?)
+}
+
+/// The objects that the chart `sluice` makes with these flags, out of their lists.
+pub fn rendered(flags: &[&str]) -> Result<Vec<Value>> {
+    let mut made = Vec::new();
+    for object in in_order(flags)? {
+        match object["items"].as_array() {
+            Some(items) if object["kind"] == "List" => made.extend_from_slice(items),
+            _ => made.push(object),
+        }
+    }
+    Ok(made)
+}
+
+/// That Helm refuses these flags, and says this.
+pub fn refused(flags: &[&str], told: &str) -> Result<()> {
+    let output = helm(&["template", "x"], "sluice", flags)?.output()?;
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    ensure!(
+        !output.status.success() && stderr.contains(told),
+        "{flags:?}: {stderr}"
+    );
+    Ok(())
 }
 
 /// The objects by kind, namespace and name.
@@ -99,6 +122,30 @@ fn with_default_values_the_chart_makes_what_kustomize_makes() -> Result<()> {
     let mut wanted = kustomized("config/default")?;
     wanted.extend(kustomized("config/cert-manager")?);
     equal(rendered(&["--set=certManager.enabled=true"])?, wanted);
+    Ok(())
+}
+
+/// Webhooks that nobody answers yet would refuse JobKinds. Helm 4 creates webhook configurations before JobKinds, and what it
+/// does not know by the kind's name: so both are in lists.
+#[test]
+fn webhooks_are_created_after_what_they_judge() -> Result<()> {
+    let made = in_order(&[])?;
+    let kinds: Vec<_> = made
+        .iter()
+        .filter_map(|object| object["kind"].as_str())
+        .collect();
+    ensure!(
+        !kinds
+            .iter()
+            .any(|kind| kind.ends_with("WebhookConfiguration")),
+        "{kinds:?}"
+    );
+    let last = kinds.iter().rposition(|kind| *kind == "JobKind");
+    let first = kinds.iter().position(|kind| *kind == "List");
+    ensure!(
+        last.context("no JobKind")? < first.context("no List")?,
+        "{kinds:?}"
+    );
     Ok(())
 }
 
@@ -231,9 +278,9 @@ fn values_come_into_the_deployment() -> Result<()> {
             json!("Always"),
         ),
         (
-            &["--set=imagePullSecrets[0].name=registry"],
+            &["--set=imagePullSecrets[0].name=registry.acme.io"],
             format!("{pod}/imagePullSecrets"),
-            json!([{"name": "registry"}]),
+            json!([{"name": "registry.acme.io"}]),
         ),
         (
             &["--set=resources.limits.memory=2Gi"],
@@ -280,6 +327,12 @@ fn values_come_into_the_deployment() -> Result<()> {
             format!("{pod}/containers/0/args/3"),
             json!("--log-format=text"),
         ),
+        // As the page says it for clusters with IPv6 alone.
+        (
+            &["--set=extraArgs={--webhook-bind=[::]:9443,--health-bind=[::]:8081}"],
+            format!("{pod}/containers/0/args/4"),
+            json!("--health-bind=[::]:8081"),
+        ),
     ] {
         let deployment = one(&rendered(flags)?, "Deployment")?;
         let found = deployment.pointer(&path).unwrap_or(&Value::Null);
@@ -308,7 +361,7 @@ fn values_come_into_what_is_around_the_deployment() -> Result<()> {
     }
     let flags = [
         "--set=certManager.enabled=true",
-        "--set=certManager.issuerRef.name=mine",
+        "--set=certManager.issuerRef.name=ca.acme.io",
     ];
     let objects = rendered(&flags)?;
     ensure!(
@@ -316,7 +369,7 @@ fn values_come_into_what_is_around_the_deployment() -> Result<()> {
         "an issuer that is not asked for"
     );
     let issuer = &one(&objects, "Certificate")?["spec"]["issuerRef"];
-    assert_eq!(*issuer, json!({"name": "mine"}));
+    assert_eq!(*issuer, json!({"name": "ca.acme.io"}));
     let labels = ["service", "serviceMonitor"].map(|what| format!("--set=monitoring.{what}=true"));
     let flags = [
         &labels[0],
@@ -394,28 +447,138 @@ fn values_that_can_not_be_meant_are_refused() -> Result<()> {
             "at '/certManager/issuerRef': additional properties 'nam'",
         ),
         (
+            "--set=certManager.issuerRef.kind=ClusterIssuer",
+            "at '/certManager/issuerRef': missing property 'name'",
+        ),
+        (
+            "--set=certManager.issuerRef.name=a..b",
+            "at '/certManager/issuerRef/name': 'a..b' does not match pattern",
+        ),
+        (
+            "--set=extraVolumeMounts[0].name=x",
+            "at '/extraVolumeMounts/0': missing property 'mountPath'",
+        ),
+        (
             "--set=extraArgs[0]=log",
             "at '/extraArgs/0': 'log' does not match pattern",
         ),
     ] {
-        let output = helm(&["template", "x"], "sluice", &[flag])?.output()?;
-        let stderr = String::from_utf8_lossy(&output.stderr);
-        ensure!(
-            !output.status.success() && stderr.contains(told),
-            "{flag}: {stderr}"
-        );
+        refused(&[flag], told)?;
     }
-    let flags = [
-        "--set=variant=policies",
-        "--set=config.queueLabelAliases={kueue.x-k8s.io/queue-name}",
-    ];
-    let output = helm(&["template", "x"], "sluice", &flags)?.output()?;
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    ensure!(
-        stderr.contains(
-            "config.queueLabelAliases: Forbidden: the policies of the chart don't know aliases"
+    Ok(())
+}
+
+/// Sluice's ResourceQuota would keep critical pods out of them.
+#[test]
+fn sluice_is_not_installed_into_a_namespace_of_kubernetes() -> Result<()> {
+    for namespace in ["kube-system", "kube-public", "kube-node-lease"] {
+        let told = format!(
+            "namespace: Invalid value: \"{namespace}\": may not be a namespace of Kubernetes itself"
+        );
+        refused(&[&format!("--namespace={namespace}")], &told)?;
+    }
+    Ok(())
+}
+
+/// Helm shows the notes only to who installs: here a copy of the chart has them as a value of an object.
+#[test]
+fn the_notes_say_what_the_namespace_of_sluice_is_left_out_of() -> Result<()> {
+    let folder = Folder::new("notes")?;
+    let copy = folder.path().join("sluice");
+    let mut copying = Command::new("cp");
+    copying.args(["-RL", "charts/sluice"]).arg(&copy);
+    run(copying.current_dir(ROOT))?;
+    std::fs::rename(copy.join("templates/NOTES.txt"), copy.join("notes"))?;
+    let text = "text: {{ tpl (.Files.Get \"notes\") . | toJson }}\n";
+    std::fs::write(copy.join("templates/notes.yaml"), text)?;
+    for (namespace, is_told) in [("default", true), ("sluice-system", false)] {
+        let mut helm = Command::new(Assets::ensure_helm()?);
+        helm.args(["template", "x", "--show-only=templates/notes.yaml"]);
+        helm.arg(format!("--namespace={namespace}")).arg(&copy);
+        let notes = objects(&run(&mut helm)?)?;
+        let notes = notes[0]["text"].as_str().context("no notes")?;
+        let told = "Jobs and pods of the namespace default run without queues and gates";
+        assert_eq!(notes.contains(told), is_told, "{notes}");
+        ensure!(notes.contains(&format!("in the namespace {namespace}, with webhooks")));
+    }
+    Ok(())
+}
+
+/// A value that is taken away is missed by name, or is as an empty one.
+#[test]
+fn values_may_be_null() -> Result<()> {
+    for (flag, missing) in [
+        ("variant", "at '': missing property 'variant'"),
+        ("replicas", "at '': missing property 'replicas'"),
+        ("image", "at '': missing property 'image'"),
+        (
+            "image.repository",
+            "at '/image': missing property 'repository'",
         ),
-        "{stderr}"
-    );
+        ("serviceAccount", "at '': missing property 'serviceAccount'"),
+        (
+            "serviceAccount.name",
+            "at '/serviceAccount': missing property 'name'",
+        ),
+        ("networkPolicy", "at '': missing property 'networkPolicy'"),
+        (
+            "networkPolicy.apiServerPorts",
+            "at '/networkPolicy': missing property 'apiServerPorts'",
+        ),
+        ("certManager", "at '': missing property 'certManager'"),
+        ("monitoring", "at '': missing property 'monitoring'"),
+    ] {
+        refused(&[&format!("--set={flag}=null")], missing)?;
+    }
+    let all = "--set=config=null,extraArgs=null,extraVolumes=null,extraVolumeMounts=null,resources=null,\
+        priorityClassName=null,podLabels=null,podAnnotations=null,imagePullSecrets=null,nodeSelector=null,\
+        serviceAccount.annotations=null,certManager.issuerRef=null,monitoring.labels=null,monitoring.tls=null,\
+        image.tag=null,monitoring.service=true,monitoring.serviceMonitor=true";
+    for variant in ["webhooks", "policies"] {
+        let made = rendered(&[all, &format!("--set=variant={variant}")])?;
+        let pod = &one(&made, "Deployment")?["spec"]["template"]["spec"];
+        assert_eq!(pod["priorityClassName"], Value::Null);
+        ensure!(one(&made, "ResourceQuota").is_err(), "a quota for no class");
+    }
+    Ok(())
+}
+
+/// The flag, how the ServiceMonitor knows Sluice, and what Prometheus shows to be answered.
+#[test]
+fn metrics_are_scraped_over_tls() -> Result<()> {
+    let flags = [
+        "--set=monitoring.service=true,monitoring.serviceMonitor=true,monitoring.tls.enabled=true",
+        "--set=monitoring.tls.config.keySecret.name=client,monitoring.tls.config.keySecret.key=tls.key",
+        "--set=extraVolumes[0].name=clients,extraVolumes[0].configMap.name=clients",
+        "--set=extraVolumeMounts[0].name=clients,extraVolumeMounts[0].mountPath=/clients",
+        "--set=extraArgs={--metrics-client-ca=/clients/ca.crt}",
+    ];
+    let made = rendered(&flags)?;
+    let endpoint = &one(&made, "ServiceMonitor")?["spec"]["endpoints"][0];
+    let wanted = json!({
+        "port": "metrics", "honorLabels": true, "scheme": "https",
+        "tlsConfig": {
+            "ca": {"secret": {"name": "sluice-webhook-certificate", "key": "ca-bundle.crt"}},
+            "serverName": "sluice-webhook.sluice-system.svc",
+            "keySecret": {"name": "client", "key": "tls.key"},
+        },
+    });
+    assert_eq!(*endpoint, wanted);
+    let pod = &one(&made, "Deployment")?["spec"]["template"]["spec"];
+    let last = |list: &Value| list.as_array().and_then(|list| list.last().cloned());
+    let volume = json!({"name": "clients", "configMap": {"name": "clients"}});
+    assert_eq!(last(&pod["volumes"]), Some(volume));
+    let container = &pod["containers"][0];
+    let mount = json!({"name": "clients", "mountPath": "/clients"});
+    assert_eq!(last(&container["volumeMounts"]), Some(mount));
+    let args = container["args"].as_array().context("no args")?;
+    let wanted = ["--metrics-tls", "--metrics-client-ca=/clients/ca.crt"];
+    assert_eq!(args[args.len() - 2..], wanted.map(Value::from));
+    let service = made
+        .iter()
+        .find(|object| object["metadata"]["name"] == "sluice-metrics")
+        .context("no Service for metrics")?;
+    let annotations = &service["metadata"]["annotations"];
+    assert_eq!(annotations["prometheus.io/scheme"], "https");
     Ok(())
 }

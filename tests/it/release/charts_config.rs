@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use super::charts::{helm, one, rendered};
+use super::charts::{one, refused, rendered};
 
 /// Pods read the configuration when they start, so they start anew with another one.
 #[test]
@@ -49,14 +49,16 @@ fn what_is_no_configuration_is_refused() -> Result<()> {
             "managedNamespaces.selector.matchLabel.a=b",
             "at '/config/managedNamespaces/selector': additional properties 'matchLabel' not allowed",
         ),
+        (
+            "managedNamespaces.unlabelled=hold",
+            "at '/config/managedNamespaces/unlabelled': value must be one of 'Default', 'Hold', 'Ignore', 'Refuse'",
+        ),
+        (
+            "managedNamespaces.selector.matchExpressions[0].operator=Is",
+            "/matchExpressions/0/operator': value must be one of 'In', 'NotIn', 'Exists', 'DoesNotExist'",
+        ),
     ] {
-        let flag = format!("--set=config.{flag}");
-        let output = helm(&["template", "x"], "sluice", &[&flag])?.output()?;
-        let stderr = String::from_utf8_lossy(&output.stderr);
-        ensure!(
-            !output.status.success() && stderr.contains(told),
-            "{flag}: {stderr}"
-        );
+        refused(&[&format!("--set=config.{flag}")], told)?;
     }
     // What is shipped, written out, and a value that is taken away.
     for flag in [
@@ -66,4 +68,96 @@ fn what_is_no_configuration_is_refused() -> Result<()> {
         rendered(&[flag])?;
     }
     Ok(())
+}
+
+/// What policies would pass over is refused, all of it at once.
+#[test]
+fn policies_take_no_configuration_that_only_webhooks_know() -> Result<()> {
+    let aliases = "Forbidden: the policies of the chart don't know aliases; use variant: webhooks";
+    let managed = "Forbidden: policies know only the label sluice.dev/enforcement of a namespace";
+    for (flag, field, told) in [
+        ("aliasPresets={Kueue}", "aliasPresets", aliases),
+        ("queueLabelAliases={a.io/b}", "queueLabelAliases", aliases),
+        (
+            "queueAnnotationAliases={a.io/b}",
+            "queueAnnotationAliases",
+            aliases,
+        ),
+        ("queueGateAliases={a.io/b}", "queueGateAliases", aliases),
+        (
+            "priorityClassLabelAliases={a.io/b}",
+            "priorityClassLabelAliases",
+            aliases,
+        ),
+        (
+            "minParallelismAnnotationAliases={a.io/b}",
+            "minParallelismAnnotationAliases",
+            aliases,
+        ),
+        (
+            "podGroupNameLabelAliases={a.io/b}",
+            "podGroupNameLabelAliases",
+            aliases,
+        ),
+        (
+            "podGroupTotalCountAnnotationAliases={a.io/b}",
+            "podGroupTotalCountAnnotationAliases",
+            aliases,
+        ),
+        (
+            "retriableInGroupAnnotationAliases={a.io/b}",
+            "retriableInGroupAnnotationAliases",
+            aliases,
+        ),
+        (
+            "managedNamespaces.selector.matchLabels.team=a",
+            "managedNamespaces.selector",
+            managed,
+        ),
+        (
+            "managedNamespaces.unlabelled=Refuse",
+            "managedNamespaces.unlabelled",
+            managed,
+        ),
+        (
+            "managedNamespaces.dryRun=true",
+            "managedNamespaces.dryRun",
+            managed,
+        ),
+        (
+            "managedNamespaces.exceptions[0].users={ann}",
+            "managedNamespaces.exceptions",
+            managed,
+        ),
+        (
+            "managedNamespaces.defaultLocalQueue=batch",
+            "managedNamespaces.defaultLocalQueue",
+            managed,
+        ),
+    ] {
+        let flag = format!("--set=config.{flag}");
+        refused(
+            &["--set=variant=policies", &flag],
+            &format!("config.{field}: {told}"),
+        )?;
+        rendered(&[&flag])?;
+    }
+    // An empty selector selects all namespaces.
+    for (flag, told) in [
+        (
+            "managedNamespaces={\"selector\":{}}",
+            "config.managedNamespaces.selector: ",
+        ),
+        ("aliasPresets=[\"Volcano\"]", "config.aliasPresets: "),
+    ] {
+        let flag = format!("--set-json=config.{flag}");
+        let also = "--set=config.managedNamespaces.dryRun=true";
+        refused(&["--set=variant=policies", &flag, also], told)?;
+        let told = "config.managedNamespaces.dryRun: ";
+        refused(&["--set=variant=policies", &flag, also], told)?;
+    }
+    // Defaults that are written out change nothing.
+    let shipped = "--set-json=config={\"aliasPresets\":[],\"queueLabelAliases\":[],\"managedNamespaces\":\
+        {\"dryRun\":false,\"exceptions\":[],\"unlabelled\":\"Hold\",\"defaultLocalQueue\":\"default\"}}";
+    rendered(&["--set=variant=policies", shipped]).map(drop)
 }
