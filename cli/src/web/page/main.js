@@ -22,17 +22,21 @@ let data = null;
 let failure = null;
 let at = null;
 
-/** Shows the view of the address; asks for its data if that is another question than before. */
-function arrive(isFirst) {
+/**
+ * Shows the view of the address; asks for its data if that is another question than before. Where the reader `refines` a
+ * view, it stays as it is until the answer is there.
+ */
+function arrive({ isFirst = false, refines = false } = {}) {
   const route = current();
   const path = route?.view.path(route, session) ?? null;
   mark(route);
   if (path !== asked || !path) {
     stop?.();
-    [asked, data, failure] = [path, null, null];
+    [asked, failure] = [path, null];
+    if (!refines) data = null;
     if (path) stop = poll(path, news, failed);
-    if (!isFirst) main.focus();
-    window.scrollTo(0, 0);
+    if (!isFirst && !refines) main.focus();
+    if (!refines) window.scrollTo(0, 0);
   }
   draw();
 }
@@ -129,12 +133,16 @@ function paint(theme) {
 }
 
 function listen() {
-  follow(() => arrive(false));
+  follow(() => session && arrive());
+  // The address with a new token, put into a tab that shows the page already, loads nothing.
+  window.addEventListener("hashchange", () => {
+    if (location.hash.startsWith("#token=")) begin();
+  });
   for (const kind of ["input", "change"]) {
     document.addEventListener(kind, ({ target }) => {
       if (!target.dataset?.param) return;
       history.replaceState(null, "", refined({ [target.dataset.param]: target.value }));
-      arrive(false);
+      arrive({ refines: true });
     });
   }
   document.addEventListener("click", ({ target }) => {
@@ -151,8 +159,10 @@ function listen() {
   });
 }
 
+/** Opens the session, by the token in the address if there is one, and shows what the address says. */
 async function begin() {
-  paint(Object.hasOwn(THEMES, sessionStorage.getItem("theme")) ? sessionStorage.getItem("theme") : "auto");
+  stop?.();
+  [asked, failure] = [null, null];
   try {
     session = await open();
   } catch (why) {
@@ -161,8 +171,9 @@ async function begin() {
     return;
   }
   document.getElementById("server").textContent = session.server;
-  listen();
-  arrive(true);
+  arrive({ isFirst: true });
 }
 
+paint(Object.hasOwn(THEMES, sessionStorage.getItem("theme")) ? sessionStorage.getItem("theme") : "auto");
+listen();
 begin();

@@ -21,9 +21,19 @@ const ROUTES = [
 export function current() {
   for (const [pattern, view] of ROUTES) {
     const found = pattern.exec(location.pathname);
-    if (found) return { view, parts: found.slice(1).map(decodeURIComponent), query: new URLSearchParams(location.search) };
+    const parts = found && decoded(found.slice(1));
+    if (parts) return { view, parts, query: new URLSearchParams(location.search) };
   }
   return null;
+}
+
+/** The parts of a path as they were meant; null if they are not encoded as they should be. */
+function decoded(parts) {
+  try {
+    return parts.map(decodeURIComponent);
+  } catch {
+    return null;
+  }
 }
 
 /** Calls `changed` when another address is shown. */

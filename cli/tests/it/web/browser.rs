@@ -143,7 +143,11 @@ async fn queues_are_shown_with_who_waits_in_them() -> Result<()> {
     flawless(&browser, "queue").await?;
     browser.click("Estimate when they start").await?;
     browser
-        .see(&["Estimated at", "at once", "8 of 10 jobs start in such a range"])
+        .see(&[
+            "Estimated at",
+            "at once",
+            "8 of 10 jobs start in such a range",
+        ])
         .await?;
     flawless(&browser, "queue-estimated").await?;
     browser.end().await
@@ -305,8 +309,18 @@ async fn a_tenant_sees_which_rights_are_lacking() -> Result<()> {
     // A page without a token says what to do.
     browser.run::<()>("sessionStorage.clear()").await?;
     let other = Served::start(&cluster.tenant, &[])?;
-    browser.open(&format!("http://{}/jobs", other.host)).await?;
+    let jobs = format!("http://{}/jobs?namespace={}", other.host, cluster.own);
+    browser.open(&jobs).await?;
     browser.see(&["This page is not open yet"]).await?;
+    // Its address, put into the tab that is there. This namespace is not the one of the context.
+    let token = format!("location.hash = '#token={}'", other.token);
+    browser.run::<()>(&token).await?;
+    browser.see(&["urgent", "Live"]).await?;
+    let address: String = browser.run("return location.href").await?;
+    ensure!(address == jobs, "{address}");
+    let odd = "history.pushState(null, '', '/clusterqueues/%E0%A4'); dispatchEvent(new PopStateEvent('popstate'))";
+    browser.run::<()>(odd).await?;
+    browser.see(&["There is no such view"]).await?;
     browser.end().await
 }
 

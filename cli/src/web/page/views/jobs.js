@@ -11,10 +11,14 @@ const STATES = ["Gated", "Pending", "Admitted", "Evicted", "Inactive", "Finished
 export const view = {
   name: "jobs",
   title: () => "Jobs",
-  path: () => "/api/jobs",
+  // Who may not list all namespaces may still list this one.
+  path: ({ query }) => {
+    const namespace = query.get("namespace");
+    return namespace ? `/api/namespaces/${encodeURIComponent(namespace)}/jobs` : "/api/jobs";
+  },
   render({ jobs }, { query }) {
-    const namespaces = [...new Set(jobs.map(({ namespace }) => namespace))].sort();
     const namespace = query.get("namespace") ?? "";
+    const namespaces = [...new Set(jobs.map((job) => job.namespace).concat(namespace || []))].sort();
     const has = matcher(query);
     const found = jobs.filter((job) => (!namespace || job.namespace === namespace)
       && has(job.namespace, job.kind, job.name, job.queue, job.reason));
@@ -24,7 +28,7 @@ export const view = {
       head("Jobs", h("span.sum", null, count(rows.length, "job"))),
       h("div.tools", null,
         search(query, "name, kind, queue, reason"),
-        namespaces.length > 1 && choice(namespaces, namespace),
+        (namespaces.length > 1 || namespace) && choice(namespaces, namespace),
         filters(found, wanted)),
       rows.length ? list(rows, query, namespaces.length > 1) : empty(jobs.length ? "No job is like that." : "There is no job here."),
     ];
