@@ -56,6 +56,9 @@ pub enum ClusterError {
     /// A name that no namespace has.
     #[error("{0:?} is no name of a namespace")]
     NoNamespace(String),
+    /// Nothing says which of several namespaces Sluice is in.
+    #[error("accounts of more than one namespace may be Sluice's: {0}; say which with --namespace")]
+    ManyHomes(String),
     /// There is no kubeconfig, or it can't be read.
     #[error("can't read the kubeconfig: {0}")]
     Kubeconfig(String),

@@ -67,7 +67,8 @@ pub struct Uninstall {
     /// Change nothing, and tell what would be done.
     #[arg(long)]
     dry_run: bool,
-    /// The namespace that Sluice is in; by default the one that its ClusterRoleBinding names.
+    /// The namespace that Sluice is in; by default the one that its ClusterRoleBinding names, or
+    /// else the one of its account.
     #[arg(short, long, value_name = "NAME")]
     namespace: Option<String>,
     #[command(flatten)]

@@ -24,7 +24,8 @@ pub enum UninstallError {
     Cluster(#[from] ClusterError),
     /// A Sluice goes on.
     #[error(
-        "Sluice still runs, as {holder:?} by the Lease {namespace}/sluice: end it, and run this again"
+        "Sluice still runs, as {holder:?} by the Lease {namespace}/sluice: end it, and run this again with \
+         --namespace {namespace}"
     )]
     StillRuns {
         /// Which process.

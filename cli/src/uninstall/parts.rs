@@ -60,8 +60,9 @@ const REST: [Kind; 13] = [
     ("", "v1", "ResourceQuota"),
     ("", "v1", "ConfigMap"),
     ("", "v1", "Secret"),
-    ("", "v1", "ServiceAccount"),
     ("coordination.k8s.io", "v1", "Lease"),
+    // By it Sluice's namespace is found when this is run again.
+    ("", "v1", "ServiceAccount"),
     ("", "v1", "Namespace"),
 ];
 
