@@ -9,6 +9,7 @@ use sluice_crds::{ENFORCEMENT_LABEL, QUEUE_NAME_LABEL};
 use sluice_gates::{ManagedNamespaces, ManagedNamespacesSpec, Unlabelled};
 use sluice_kinds::{CompiledKind, gates};
 
+use super::queue_keys::QueueKeys;
 use crate::cluster::Resource;
 
 /// Namespaces that are never managed, besides Sluice's own.
@@ -42,7 +43,7 @@ pub(super) enum Counts {
     Own,
     /// The object's own; it is a pod.
     OfPod,
-    /// That at this path.
+    /// That of the metadata at this path.
     OfTemplate(&'static str),
 }
 
@@ -86,16 +87,19 @@ pub(super) struct Auditor {
     managed: ManagedNamespaces,
     /// The namespaces that are never managed.
     system: BTreeSet<String>,
+    /// The keys that name a queue.
+    keys: QueueKeys,
 }
 
 impl Auditor {
     /// One for these namespaces and kinds, where `unlabelled` becomes of objects in namespaces without a label, and Sluice
-    /// is in the namespace `home`.
+    /// is in the namespace `home`, and `keys` name a queue.
     pub(super) fn new(
         namespaces: NamespaceLabels,
         kinds: &[Kind],
         unlabelled: Unlabelled,
         home: String,
+        keys: QueueKeys,
     ) -> Self {
         let declared = kinds.iter().filter(|kind| kind.counts == Counts::Own);
         let name = |kind: &Kind| {
@@ -117,6 +121,7 @@ impl Auditor {
             declared: declared.map(name).collect(),
             managed: managed.without(system.clone()),
             system,
+            keys,
         }
     }
 
@@ -129,7 +134,8 @@ impl Auditor {
             self.declared.contains(&(group.to_owned(), kind.to_owned()))
         });
         let state = match (kind.counts, owner) {
-            _ if self.system.contains(&namespace) || names_queue(kind, object) => return None,
+            _ if self.system.contains(&namespace) => return None,
+            _ if names_queue(kind, object, &self.keys) => return None,
             _ if is_declared || has_ended(kind, object) => return None,
             (Counts::OfPod, Some(owner)) if MAKE_PODS.contains(&owner) => return None,
             (Counts::OfPod, Some(owner)) => State::MadeBy(owner.to_owned()),
@@ -170,20 +176,23 @@ impl Auditor {
 
 /// The field by which an object of this kind names a queue.
 fn field(kind: &Kind) -> String {
-    let labels = match kind.counts {
-        Counts::Own | Counts::OfPod => "/metadata/labels",
+    let metadata = match kind.counts {
+        Counts::Own | Counts::OfPod => "/metadata",
         Counts::OfTemplate(path) => path,
     };
-    let labels = labels.trim_start_matches('/').replace('/', ".");
-    format!("{labels}[{QUEUE_NAME_LABEL}]")
+    let metadata = metadata.trim_start_matches('/').replace('/', ".");
+    format!("{metadata}.labels[{QUEUE_NAME_LABEL}]")
 }
 
-fn names_queue(kind: &Kind, object: &DynamicObject) -> bool {
+fn names_queue(kind: &Kind, object: &DynamicObject, keys: &QueueKeys) -> bool {
     match kind.counts {
-        Counts::Own | Counts::OfPod => object.labels().contains_key(QUEUE_NAME_LABEL),
+        Counts::Own | Counts::OfPod => {
+            let metadata = serde_json::to_value(&object.metadata).unwrap_or_default();
+            keys.names_queue(&metadata)
+        }
         Counts::OfTemplate(path) => {
-            let labels = object.data.pointer(path);
-            labels.is_some_and(|labels| labels.get(QUEUE_NAME_LABEL).is_some())
+            let metadata = object.data.pointer(path);
+            metadata.is_some_and(|metadata| keys.names_queue(metadata))
         }
     }
 }

@@ -7,15 +7,11 @@ use kube::api::{Api, DynamicObject, ListParams};
 use super::finding::{Counts, Kind};
 use crate::cluster::{ClusterError, Served, answer, declared, pages};
 
-/// Kinds of Kubernetes that make jobs or pods, with the path of what they make.
+/// Kinds of Kubernetes that make jobs or pods, with the path of the metadata of what they make.
 const MAKERS: [(&str, &str, &str); 3] = [
-    ("batch", "CronJob", "/spec/jobTemplate/metadata/labels"),
-    ("apps", "ReplicaSet", "/spec/template/metadata/labels"),
-    (
-        "",
-        "ReplicationController",
-        "/spec/template/metadata/labels",
-    ),
+    ("batch", "CronJob", "/spec/jobTemplate/metadata"),
+    ("apps", "ReplicaSet", "/spec/template/metadata"),
+    ("", "ReplicationController", "/spec/template/metadata"),
 ];
 
 /// This namespace, or all.

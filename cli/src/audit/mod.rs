@@ -3,6 +3,7 @@
 //!
 //! | file | what it holds |
 //! |---|---|
+//! | `queue_keys` | the keys that name a queue. Pure |
 //! | `finding` | what is found about an object. Pure |
 //! | `listing` | what is asked of the cluster |
 //! | `outcome` | why the command can't be run |
@@ -13,6 +14,7 @@
 mod finding;
 mod listing;
 mod outcome;
+mod queue_keys;
 mod text;
 
 use clap::{Args, ValueEnum};
@@ -23,6 +25,7 @@ use sluice_gates::Unlabelled;
 use crate::cluster::{Cluster, Connection, Format, NAMESPACE, Namespaces, home, run, unknown_keys};
 use finding::{Auditor, NamespaceLabels};
 use outcome::AuditError;
+use queue_keys::QueueKeys;
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -39,6 +42,8 @@ pub struct Audit {
     /// What the configuration says of namespaces without the label sluice.dev/enforcement, or is to say.
     #[arg(long, value_name = "ACTION", default_value = "Ignore")]
     unlabelled: Action,
+    #[command(flatten)]
+    keys: QueueKeys,
     /// Output format: json, yaml, or wide, which says where each object is to name its queue.
     #[arg(short, long, value_name = "FORMAT", hide_possible_values = true)]
     output: Option<Format>,
@@ -96,7 +101,7 @@ impl Audit {
         let home = home(&cluster.client).await;
         let home = home.unwrap_or_else(|_| NAMESPACE.to_owned());
         let kinds = listing::kinds(&cluster.client).await?;
-        let auditor = Auditor::new(known, &kinds, unlabelled, home);
+        let auditor = Auditor::new(known, &kinds, unlabelled, home, self.keys.clone());
         let mut findings = Vec::new();
         for kind in &kinds {
             match listing::objects(&cluster.client, kind, namespace.as_deref()).await {

@@ -53,6 +53,7 @@ fn found(kind: &Kind, metadata: Value, rest: Value, label: Option<&str>) -> Opti
         &declared,
         Unlabelled::Ignore,
         "infra".to_owned(),
+        QueueKeys::default(),
     );
     auditor.find(kind, &object).map(|finding| finding.state)
 }
@@ -184,9 +185,9 @@ fn jobs_without_a_queue_are_found() {
 #[test]
 fn pods_and_what_makes_them_are_found() {
     let pod = &kind("", "Pod", Counts::OfPod);
-    let path = "/spec/jobTemplate/metadata/labels";
+    let path = "/spec/jobTemplate/metadata";
     let cron = &kind("batch", "CronJob", Counts::OfTemplate(path));
-    let path = "/spec/template/metadata/labels";
+    let path = "/spec/template/metadata";
     let set = &kind("apps", "ReplicaSet", Counts::OfTemplate(path));
     let (none, spec) = (|| json!({}), || json!({"spec": {}}));
     let made = json!({"spec": {"jobTemplate": {"metadata": queue()}}});
@@ -243,4 +244,29 @@ fn pods_and_what_makes_them_are_found() {
             Nothing,
         ),
     ]);
+}
+
+/// The queue of a template is named by an alias as that of an object is.
+#[test]
+fn an_alias_names_a_queue_where_the_label_does() {
+    let job = kind("batch", "Job", Counts::Own);
+    let cron = kind(
+        "batch",
+        "CronJob",
+        Counts::OfTemplate("/spec/jobTemplate/metadata"),
+    );
+    let metadata =
+        json!({"name": "x", "namespace": "n", "labels": {"kueue.x-k8s.io/queue-name": "q"}});
+    let object = |value: Value| -> DynamicObject { serde_json::from_value(value).unwrap() };
+    let of_job = object(json!({"metadata": metadata}));
+    let of_template = object(
+        json!({"metadata": {"name": "x", "namespace": "n"}, "spec": {"jobTemplate": {"metadata": metadata}}}),
+    );
+    for (keys, is_found) in [(QueueKeys::default(), true), (QueueKeys::of_kueue(), false)] {
+        let namespaces = BTreeMap::from([("n".to_owned(), BTreeMap::new())]);
+        let auditor = Auditor::new(namespaces, &[], Unlabelled::Hold, "infra".to_owned(), keys);
+        let found = [(&job, &of_job), (&cron, &of_template)]
+            .map(|(kind, object)| auditor.find(kind, object).is_some());
+        assert_eq!(found, [is_found; 2]);
+    }
 }
