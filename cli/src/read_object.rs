@@ -54,6 +54,41 @@ pub fn object(document: &Document, rules: &[Rules], queue_labels: &QueueLabels) 
     }
 }
 
+/// What Sluice sees of the pod in `document`, which would be admitted by itself.
+pub fn pod(document: &Document, queue_labels: &QueueLabels) -> ObjectReport {
+    let mut problems = Vec::new();
+    let queue = queue(&document.value, queue_labels).unwrap_or_else(|problem| {
+        problems.push(problem);
+        None
+    });
+    let gates = gates(&document.value).unwrap_or_else(|found| {
+        problems.extend(found);
+        Gates {
+            state: GatesState::Invalid,
+            names: Vec::new(),
+        }
+    });
+    let seen = Seen {
+        queue,
+        gates,
+        hold: HoldReport::Pods,
+        suspended: None,
+        active: None,
+        finished: None,
+        succeeded: None,
+        message: String::new(),
+        total_count: 1,
+        total_requests: Requests::default(),
+        pods_of: Vec::new(),
+        pod_sets: None,
+    };
+    ObjectReport {
+        seen: Some(seen),
+        problems: problems.iter().map(Problem::to_string).collect(),
+        ..object(document, &[], queue_labels)
+    }
+}
+
 /// What reads `object`, of all `rules`.
 ///
 /// # Errors

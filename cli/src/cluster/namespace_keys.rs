@@ -21,7 +21,7 @@ pub fn unknown_keys(namespace: &Namespace) -> Vec<String> {
     unknown
         .map(|(map, key)| {
             format!(
-                "namespace {name}: metadata.{map}[{key}]: means nothing on a namespace; Sluice reads \
+                "namespace {name}: metadata.{map}[{key}]: has no effect on a namespace; set \
                  metadata.labels[{ENFORCEMENT_LABEL}]"
             )
         })
@@ -51,8 +51,8 @@ mod tests {
                 json!({"sluice.dev/enforcement": "Hold"})
             ),
             [
-                "namespace a: metadata.labels[sluice.dev/enforcment]: means nothing on a namespace; Sluice reads metadata.labels[sluice.dev/enforcement]",
-                "namespace a: metadata.annotations[sluice.dev/enforcement]: means nothing on a namespace; Sluice reads metadata.labels[sluice.dev/enforcement]",
+                "namespace a: metadata.labels[sluice.dev/enforcment]: has no effect on a namespace; set metadata.labels[sluice.dev/enforcement]",
+                "namespace a: metadata.annotations[sluice.dev/enforcement]: has no effect on a namespace; set metadata.labels[sluice.dev/enforcement]",
             ]
         );
     }

@@ -7,6 +7,7 @@ use kube::core::discovery::v2::{
     ACCEPT_AGGREGATED_DISCOVERY_V2, APIGroupDiscovery, APIGroupDiscoveryList, APIResourceDiscovery,
 };
 use serde_json::Value;
+use sluice_crds::GROUP;
 use sluice_kinds::names;
 use thiserror::Error;
 
@@ -67,7 +68,8 @@ impl Served {
     }
 
     /// The resource that is called so, as kubectl takes it: plural, singular, kind or short name, then its group, or
-    /// its version and group.
+    /// its version and group. A word without a group is Sluice's own kind if there is one: beside Kueue, whose group the
+    /// API server lists first, `clusterqueue` would be Kueue's.
     ///
     /// # Errors
     /// There is none.
@@ -77,12 +79,15 @@ impl Served {
             Some((name, qualifier)) => (name, Some(qualifier)),
             None => (lower.as_str(), None),
         };
-        let found = self.all().find(|(group, version, resource)| {
-            is_called(resource, name)
-                && qualifier.is_none_or(|qualifier| is_qualified(qualifier, group, version))
-        });
-        found
-            .and_then(|(group, version, resource)| resource_of(group, version, resource))
+        let called = || {
+            let found = self.all().filter(|(group, version, resource)| {
+                is_called(resource, name)
+                    && qualifier.is_none_or(|qualifier| is_qualified(qualifier, group, version))
+            });
+            found.filter_map(|(group, version, resource)| resource_of(group, version, resource))
+        };
+        let own = called().find(|found| qualifier.is_none() && found.api.group == GROUP);
+        own.or_else(|| called().next())
             .ok_or_else(|| UnknownResource(word.to_owned()))
     }
 
@@ -208,6 +213,7 @@ mod tests {
         };
         let job = resource("jobs", "Job", &[], "Namespaced");
         let queue = resource("queues", "Queue", &["q"], "Namespaced");
+        let cluster_queue = resource("clusterqueues", "ClusterQueue", &["cq"], "Cluster");
         Served(
             serde_json::from_value(json!([
                 group(
@@ -218,6 +224,8 @@ mod tests {
                 group("batch.volcano.sh", &[("v1alpha1", job)]),
                 group("a.io", &[("v1", resource("teams", "Team", &[], "Cluster"))]),
                 group("b.io", &[("v2", queue.clone()), ("v1", queue)]),
+                group("kueue.x-k8s.io", &[("v1beta1", cluster_queue.clone())]),
+                group("sluice.dev", &[("v1alpha1", cluster_queue)]),
             ]))
             .unwrap(),
         )
@@ -245,6 +253,16 @@ mod tests {
             ("q", Some("b.io/v2 queues")),
             ("queue.v1.b.io", Some("b.io/v1 queues")),
             ("team", Some("a.io/v1 teams")),
+            ("clusterqueue", Some("sluice.dev/v1alpha1 clusterqueues")),
+            ("cq", Some("sluice.dev/v1alpha1 clusterqueues")),
+            (
+                "clusterqueue.kueue.x-k8s.io",
+                Some("kueue.x-k8s.io/v1beta1 clusterqueues"),
+            ),
+            (
+                "ClusterQueue.v1beta1.kueue.x-k8s.io",
+                Some("kueue.x-k8s.io/v1beta1 clusterqueues"),
+            ),
             ("job.bat", None),
             ("pods.batch", None),
             ("pods.", Some("v1 pods")),

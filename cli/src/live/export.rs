@@ -26,14 +26,12 @@ use crate::simulate::Seen;
 const PROGRESS: Duration = Duration::from_secs(1);
 
 /// What is read besides queues and Workloads.
-#[derive(Debug, Clone, Copy)]
-pub enum Besides<'a> {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Besides {
     /// Nothing.
     Nothing,
     /// JobKinds, by which jobs are read.
     JobKinds,
-    /// JobKinds, and what the API server adds to pods of this namespace.
-    PodDefaults(&'a str),
 }
 
 /// Reads all queues, what they refer to, and all jobs of a cluster.
@@ -42,7 +40,7 @@ pub enum Besides<'a> {
 /// The API server refuses one of them, or does not answer.
 pub fn export(
     connection: &Connection,
-    besides: Besides<'_>,
+    besides: Besides,
     tell: &mut Tell<'_>,
 ) -> Result<Seen, LiveError> {
     let exported = async {
@@ -58,7 +56,7 @@ pub fn export(
 /// The API server refuses one of them, or does not answer.
 pub async fn export_with(
     client: &Client,
-    besides: Besides<'_>,
+    besides: Besides,
     tell: &mut Tell<'_>,
 ) -> Result<Seen, LiveError> {
     let mut reading = Reading {
@@ -77,7 +75,7 @@ pub async fn export_with(
         ApiResource::erase::<Namespace>(&()),
         ApiResource::erase::<Workload>(&()),
     ];
-    if !matches!(besides, Besides::Nothing) {
+    if besides == Besides::JobKinds {
         resources.push(ApiResource::erase::<JobKind>(&()));
     }
     for resource in resources {
@@ -89,19 +87,18 @@ pub async fn export_with(
         let text = format!("pods that are admitted by themselves are left out: {why}");
         tell(Told::Note(text))?;
     }
-    let pod_defaults = match besides {
-        Besides::PodDefaults(namespace) => pod_defaults(client, namespace, tell).await?,
-        Besides::Nothing | Besides::JobKinds => PodDefaults::default(),
-    };
     Ok(Seen {
         at,
         documents: reading.documents,
-        pod_defaults,
+        pod_defaults: PodDefaults::default(),
     })
 }
 
 /// What LimitRanges of the namespace and RuntimeClasses add to pods.
-async fn pod_defaults(
+///
+/// # Errors
+/// The result can't be written.
+pub async fn pod_defaults(
     client: &Client,
     namespace: &str,
     tell: &mut Tell<'_>,

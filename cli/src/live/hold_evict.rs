@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use sluice_crds::{HELD_ANNOTATION, Workload};
 use sluice_kinds::HeldMark;
 
-use super::jobs::{Called, group_of, is_admitted_alone};
+use super::jobs::{Called, group_of, is_admitted_alone, meant};
 use super::listed::list;
 use super::outcome::{EXIT_CODES, Ended, LiveError, object_name};
 use crate::cluster::{
@@ -21,6 +21,8 @@ use crate::cluster::{
 const FIELD_MANAGER: &str = "kubectl-sluice";
 const EXAMPLE: &str = "localqueue/main or job/train";
 const GROUP: &str = "sluice.dev";
+/// The spec.stopPolicy that evicts what a queue admitted, too.
+const DRAIN: &str = "HoldAndDrain";
 
 /// Which object, and where.
 #[derive(Debug, Args)]
@@ -42,7 +44,7 @@ pub struct Hold {
     /// clusterqueue/NAME, localqueue/NAME, or a job: job/train.
     #[arg(value_name = "KIND/NAME")]
     object: String,
-    /// Evict what the queue admitted, too (HoldAndDrain).
+    /// Evict what the queue admitted, too (HoldAndDrain). Only for a queue.
     #[arg(long)]
     drain: bool,
     #[command(flatten)]
@@ -64,7 +66,7 @@ pub struct Resume {
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_CODES)]
 pub struct Evict {
-    /// The job: job/train; or podgroup/NAME.
+    /// The job: job/train; podgroup/NAME; or workload/NAME for what a Workload stands for.
     #[arg(value_name = "KIND/NAME")]
     object: String,
     #[command(flatten)]
@@ -75,7 +77,7 @@ pub struct Evict {
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_CODES)]
 pub struct Reactivate {
-    /// The job: job/train; or podgroup/NAME.
+    /// The job: job/train; podgroup/NAME; or workload/NAME for what a Workload stands for.
     #[arg(value_name = "KIND/NAME")]
     object: String,
     #[command(flatten)]
@@ -88,7 +90,7 @@ impl Hold {
     /// # Errors
     /// Wrong usage, or the cluster does not answer.
     pub async fn run(&self, tell: &mut Tell<'_>) -> Result<Ended, LiveError> {
-        let policy = if self.drain { "HoldAndDrain" } else { "Hold" };
+        let policy = if self.drain { DRAIN } else { "Hold" };
         let stop = Stop {
             policy,
             suspend: true,
@@ -162,6 +164,7 @@ impl Stop {
         let objects = resource.objects(&cluster.client, Some(&namespace));
         let is_queue = resource.api.group == GROUP
             && ["ClusterQueue", "LocalQueue"].contains(&resource.api.kind.as_str());
+        self.check_drain(object, is_queue)?;
         let patch = if is_queue {
             Some(json!({"spec": {"stopPolicy": self.policy}}))
         } else {
@@ -175,6 +178,14 @@ impl Stop {
         };
         let told = format!("{}/{name} {}\n", resource.name, self.done);
         patched(&objects, name, &patch, told, tell).await
+    }
+
+    /// That only a queue is to be drained.
+    fn check_drain(&self, object: &str, is_queue: bool) -> Result<(), LiveError> {
+        if self.policy == DRAIN && !is_queue {
+            return Err(LiveError::Drain(object.to_owned()));
+        }
+        Ok(())
     }
 
     /// The patch that suspends a job or starts it, by the JobKind of its kind; None if nothing suspends it.
@@ -235,16 +246,17 @@ async fn activate(
     let (cluster, namespace) = connect(target).await?;
     let (group, kind) = kind_of(&cluster.client, kind).await?;
     let workloads: Vec<Workload> = list(&cluster.client, Some(&namespace), None, tell).await?;
+    let (group, kind, name) = meant(&workloads, (&group, &kind), name);
     let called = Called {
         group: Some(&group),
         kind: &kind,
-        name,
+        name: &name,
     };
     let found = workloads.iter().find(|workload| called.is_of(workload));
     let Some(workload) = found else {
         let pods: Api<Pod> = Api::namespaced(cluster.client.clone(), &namespace);
         let why = if group.is_empty() && kind == "Pod" {
-            why_no_workload(&answer("read the pod", pods.get(name)).await?)
+            why_no_workload(&answer("read the pod", pods.get(&name)).await?)
         } else {
             "it is not queued".to_owned()
         };
@@ -314,5 +326,28 @@ async fn patched(
             Ok(Ended::NotDone)
         }
         Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_queue_is_drained() {
+        let told = |policy, object: &str, is_queue| {
+            let stop = Stop {
+                policy,
+                suspend: true,
+                done: "held",
+            };
+            let checked = stop.check_drain(object, is_queue);
+            checked.err().map(|error| error.to_string())
+        };
+        let wrong = "--drain does not go with job/train: it is for clusterqueue/NAME and localqueue/NAME; hold job/train \
+                     stops it if it runs";
+        assert_eq!(told(DRAIN, "job/train", false).as_deref(), Some(wrong));
+        assert_eq!(told(DRAIN, "localqueue/main", true), None);
+        assert_eq!(told("Hold", "job/train", false), None);
     }
 }

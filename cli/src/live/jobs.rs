@@ -140,6 +140,22 @@ impl Called<'_> {
     }
 }
 
+/// The API group, the kind and the name of what is meant by these: of a Workload, which `kubectl get workloads` shows, of
+/// what it stands for.
+pub fn meant(
+    workloads: &[Workload],
+    (group, kind): (&str, &str),
+    name: &str,
+) -> (String, String, String) {
+    let mut workloads = workloads.iter();
+    let is_workload = group == GROUP && kind == Workload::kind(&());
+    let found = workloads.find(|workload| is_workload && workload.name_any() == name);
+    found.map_or_else(
+        || (group.to_owned(), kind.to_owned(), name.to_owned()),
+        owner,
+    )
+}
+
 /// The API group, the kind and the name of what a Workload stands for.
 fn owner(workload: &Workload) -> (String, String, String) {
     let references = workload.metadata.owner_references.iter().flatten();

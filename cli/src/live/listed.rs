@@ -55,6 +55,24 @@ where
     Ok(all)
 }
 
+/// What was listed; nothing, and a note that `what` is left out, if the caller may not list it.
+///
+/// # Errors
+/// The API server does not answer.
+pub fn unless_refused<T: Default>(
+    what: &str,
+    listed: Result<T, LiveError>,
+    tell: &mut Tell<'_>,
+) -> Result<T, LiveError> {
+    match listed {
+        Err(LiveError::Cluster(why)) if why.is_no() => {
+            tell(Told::Note(format!("left out: {what}: {why}")))?;
+            Ok(T::default())
+        }
+        listed => listed,
+    }
+}
+
 /// Why visibility.sluice.dev does not say something.
 #[derive(Debug, Error)]
 pub enum Unseen {

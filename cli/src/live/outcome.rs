@@ -31,6 +31,11 @@ pub enum LiveError {
     /// All namespaces for one object.
     #[error("-A does not go with KIND/NAME: an object is in one namespace")]
     OneNamespace,
+    /// What is to be drained is no queue.
+    #[error(
+        "--drain does not go with {0}: it is for clusterqueue/NAME and localqueue/NAME; hold {0} stops it if it runs"
+    )]
+    Drain(String),
     /// A quota that can't be read.
     #[error("--quota {0:?}: must be FLAVOR:RESOURCE=AMOUNT,... as in default:cpu=4,memory=8Gi")]
     NoQuota(String),

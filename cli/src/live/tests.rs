@@ -1,14 +1,35 @@
 //! What is printed of queues and jobs, from objects.
 
+use std::convert::Infallible;
+
+use http::{Request, Response};
 use insta::assert_snapshot;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::jiff::Timestamp;
+use kube::Client;
+use kube::client::Body;
 use serde_json::{Value, json};
 use sluice_crds::{ClusterQueue, Cohort, LocalQueue, Workload};
 
-use super::jobs::{Called, State, jobs};
+use super::jobs::{Called, State, jobs, meant};
 use super::queues::trees;
 use super::{list, status};
+
+/// A cluster that has nothing, and refuses to tell what is at `path`.
+pub(super) fn refusing(path: &'static str) -> Client {
+    let service = tower::service_fn(move |request: Request<Body>| async move {
+        let (code, body) = if request.uri().path() == path {
+            let status = json!({"kind": "Status", "status": "Failure", "reason": "Forbidden", "code": 403,
+                "message": "not for you"});
+            (403, status)
+        } else {
+            (200, json!({"metadata": {}, "items": []}))
+        };
+        let body = Body::from(body.to_string().into_bytes());
+        Ok::<_, Infallible>(Response::builder().status(code).body(body).unwrap())
+    });
+    Client::new(service, "default")
+}
 
 fn now() -> Timestamp {
     "2026-03-01T12:00:00Z".parse().unwrap()
@@ -224,6 +245,35 @@ fn a_kind_of_one_name_is_told_apart_by_its_group() {
         assert_eq!(
             all.iter().filter(|job| called.is_job(job)).count(),
             found.iter().filter(|is| **is).count()
+        );
+    }
+}
+
+#[test]
+fn a_workload_means_what_it_stands_for() {
+    let of = |group: &str, kind: &str, name: &str| [group, kind, name].map(str::to_owned).into();
+    let cases = [
+        (
+            ("sluice.dev", "Workload", "train-1"),
+            ("batch", "Job", "train"),
+        ),
+        (
+            ("sluice.dev", "Workload", "nosuch"),
+            ("sluice.dev", "Workload", "nosuch"),
+        ),
+        (
+            ("kueue.x-k8s.io", "Workload", "train-1"),
+            ("kueue.x-k8s.io", "Workload", "train-1"),
+        ),
+        (("batch", "Job", "train-1"), ("batch", "Job", "train-1")),
+    ];
+    let workloads = [workload("train", 0, 10, &json!({}))];
+    for ((group, kind, name), expected) in cases {
+        let found: (String, String, String) = meant(&workloads, (group, kind), name);
+        assert_eq!(
+            found,
+            of(expected.0, expected.1, expected.2),
+            "{group} {kind} {name}"
         );
     }
 }

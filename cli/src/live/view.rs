@@ -93,7 +93,7 @@ impl View {
     /// Tells what `look` finds in the namespace, or in all, with its notes: once, or again whenever it is something else.
     ///
     /// # Errors
-    /// The cluster does not answer, or the result can't be written.
+    /// The cluster does not answer the first look, or the result can't be written.
     pub async fn show(
         &self,
         tell: &mut Tell<'_>,
@@ -101,37 +101,134 @@ impl View {
     ) -> Result<Ended, LiveError> {
         let cluster = Cluster::connect(&self.connection).await?;
         let namespace = cluster.namespace(&self.namespaces)?;
+        let look =
+            async |note: &mut Tell<'_>| look(&cluster.client, namespace.as_deref(), note).await;
+        self.looks(LOOKED_AT_EVERY, tell, look).await
+    }
+
+    /// The loop, which goes on when a later look fails: an API server may be away for a moment.
+    async fn looks(
+        &self,
+        pause: Duration,
+        tell: &mut Tell<'_>,
+        mut look: impl AsyncFnMut(&mut Tell<'_>) -> Result<Look, LiveError>,
+    ) -> Result<Ended, LiveError> {
         let mut told: Option<Value> = None;
+        let mut failure: Option<String> = None;
         loop {
             let mut notes = Vec::new();
             let mut note = |told| {
                 notes.push(told);
                 Ok(())
             };
-            let found = look(&cluster.client, namespace.as_deref(), &mut note).await;
-            if found.as_ref().ok().map(|found| &found.known) != told.as_ref() {
-                if let Ok(found) = &found {
-                    let gap = gap(told.is_some(), self.output);
-                    tell(Told::Result(format!("{gap}{}", found.text)))?;
+            match look(&mut note).await {
+                Ok(found) => {
+                    // What is back is told again, be it the same.
+                    let is_back = failure.take().is_some();
+                    if is_back || told.as_ref() != Some(&found.known) {
+                        let gap = gap(told.is_some(), self.output);
+                        tell(Told::Result(format!("{gap}{}", found.text)))?;
+                        notes.into_iter().try_for_each(&mut *tell)?;
+                    }
+                    told = Some(found.known);
                 }
-                for note in notes {
-                    tell(note)?;
+                Err(why) if told.is_some() && may_get_better(&why) => {
+                    let why = why.to_string();
+                    if failure.as_ref() != Some(&why) {
+                        tell(Told::Note(format!("can't look again, and goes on: {why}")))?;
+                    }
+                    failure = Some(why);
                 }
+                Err(why) => return Err(why),
             }
-            told = Some(found?.known);
             if !self.watch {
                 return Ok(Ended::Done);
             }
-            tokio::time::sleep(LOOKED_AT_EVERY).await;
+            tokio::time::sleep(pause).await;
         }
     }
 }
 
+/// Whether it is the cluster that fails, and not the command.
+fn may_get_better(why: &LiveError) -> bool {
+    matches!(
+        why,
+        LiveError::Cluster(_) | LiveError::NotQueued(_) | LiveError::Resource(_)
+    )
+}
+
 #[cfg(test)]
 mod tests {
+    use clap::{Command, FromArgMatches as _};
     use serde_json::json;
 
     use super::*;
+    use crate::cluster::ClusterError;
+
+    fn view(arguments: &[&str]) -> View {
+        let command = View::augment_args(Command::new("list"));
+        let words = ["list"].iter().chain(arguments);
+        View::from_arg_matches(&command.get_matches_from(words)).unwrap()
+    }
+
+    /// What is told of looks that find these, and how it ends. What can't be printed ends a watch.
+    async fn told(view: &View, looks: &[Result<&str, &str>]) -> (Vec<String>, String) {
+        let mut looks = looks.iter();
+        let mut told = Vec::new();
+        let mut tell = |line| {
+            told.push(match line {
+                Told::Result(text) => text,
+                Told::Note(text) | Told::Error(text) => format!("note: {text}"),
+            });
+            Ok(())
+        };
+        let look = async |_: &mut Tell<'_>| match looks.next() {
+            Some(Ok(found)) => Look::of(None, found, |_| format!("{found}\n")),
+            Some(Err(why)) => Err(LiveError::Cluster(ClusterError::Connection(
+                (*why).to_owned(),
+            ))),
+            None => Err(LiveError::Unprintable("no more".to_owned())),
+        };
+        let ended = view.looks(Duration::ZERO, &mut tell, look).await;
+        let ended = ended.map_or_else(|why| why.to_string(), |ended| format!("{ended:?}"));
+        (told, ended)
+    }
+
+    #[tokio::test]
+    async fn a_watch_goes_on_when_a_later_look_fails() {
+        let away = "note: can't look again, and goes on: can't connect: away";
+        let looks = [
+            Ok("a"),
+            Ok("a"),
+            Err("away"),
+            Err("away"),
+            Err("refused"),
+            Ok("a"),
+            Ok("b"),
+            Err("away"),
+        ];
+        let expected = [
+            "a\n",
+            away,
+            "note: can't look again, and goes on: can't connect: refused",
+            "\na\n",
+            "\nb\n",
+            away,
+        ];
+        let (lines, ended) = told(&view(&["-w"]), &looks).await;
+        assert_eq!(lines, expected);
+        assert_eq!(ended, "can't print the result: no more");
+    }
+
+    #[tokio::test]
+    async fn a_first_look_that_fails_ends_it() {
+        for arguments in [&[][..], &["-w"]] {
+            let (lines, ended) = told(&view(arguments), &[Err("away"), Ok("a")]).await;
+            assert_eq!((lines.len(), ended.as_str()), (0, "can't connect: away"));
+        }
+        let (lines, ended) = told(&view(&[]), &[Ok("a"), Ok("b")]).await;
+        assert_eq!((lines, ended.as_str()), (vec!["a\n".to_owned()], "Done"));
+    }
 
     #[test]
     fn ages_are_no_change_and_documents_are_told_apart() {

@@ -9,12 +9,12 @@ use clap::Args;
 use serde_json::Value;
 
 use super::clock::Clock;
-use super::export::{Besides, export_with};
+use super::export::{Besides, export_with, pod_defaults};
 use super::outcome::{Ended, LiveError, shown};
 use crate::cluster::{Cluster, Connection, Format, Namespaces, Tell, Told};
 use crate::input::{self, Document, InputError};
 use crate::simulate::{
-    Failure, Given, Options, Terms, WhatIf as Answer, WhatIfOutcome, parse_span, settings,
+    Failure, Given, Options, Terms, WhatIf as Answer, WhatIfOutcome, job_of, parse_span, settings,
     what_if_text,
 };
 
@@ -44,7 +44,7 @@ Exit codes:
 #[derive(Debug, Args)]
 #[command(long_about = DETAILS, after_help = EXIT_CODES)]
 pub struct WhatIf {
-    /// Files with the job, and with queues and JobKinds to be applied first; - for the standard input.
+    /// Files with the job or the pod, and with queues and JobKinds to be applied first; - for the standard input.
     #[arg(
         short,
         long,
@@ -91,9 +91,11 @@ impl WhatIf {
         let cluster = Cluster::connect(&self.connection).await?;
         let namespace = cluster.namespace(&self.namespaces)?.unwrap_or_default();
         let files = in_namespace(files, &namespace);
-        let of_job = files.iter().find_map(|document| namespace_of(document));
-        let besides = Besides::PodDefaults(of_job.unwrap_or(&namespace));
-        let seen = export_with(&cluster.client, besides, tell).await?;
+        let mut seen = export_with(&cluster.client, Besides::JobKinds, tell).await?;
+        // What is not about the job may be in another namespace.
+        let job = job_of(&files, &seen.documents);
+        let of_job = job.and_then(namespace_of).unwrap_or(&namespace);
+        seen.pod_defaults = pod_defaults(&cluster.client, of_job, tell).await?;
         let given = Given {
             seen: Some(seen),
             files,
@@ -104,7 +106,7 @@ impl WhatIf {
                 duration: self.duration,
                 queue_label_aliases: self.queue_label_aliases.clone(),
                 ignores_other_kinds: true,
-                reports: true,
+                creates: true,
             },
             settings: self.fair_sharing.then(|| settings(true)),
         };

@@ -37,7 +37,7 @@ use self::problem::Problems;
 use self::quotas::Quotas;
 pub use self::quotas::settings;
 use self::reading::Input;
-pub use self::reading::{Given, Options, Seen, is_without_namespace};
+pub use self::reading::{Given, Options, Seen, is_without_namespace, job_of};
 pub use self::span::parse as parse_span;
 pub use self::what_if::{Outcome as WhatIfOutcome, Terms, WhatIf};
 use crate::cluster::Connection;
@@ -307,7 +307,7 @@ impl Simulate {
             duration: self.duration,
             queue_label_aliases: self.queue_label_aliases.clone(),
             ignores_other_kinds: self.ignore_other_kinds,
-            reports: false,
+            creates: false,
         };
         let mut input = reading::read(&given, &options)?;
         let mut problems = Problems::default();

@@ -233,7 +233,7 @@ impl WhatIf {
 fn one_job(input: &Input) -> Result<ObjectReport, Problems> {
     let mut problems = Problems::default();
     let jobs = input.reports.iter();
-    let mut jobs = jobs.filter(|report| report.job_kind.is_some());
+    let mut jobs = jobs.filter(|report| report.job_kind.is_some() || report.seen.is_some());
     match (jobs.next(), jobs.next()) {
         (Some(report), None) if !report.problems.is_empty() => {
             for problem in &report.problems {
@@ -249,6 +249,11 @@ fn one_job(input: &Input) -> Result<ObjectReport, Problems> {
         }
         (None, _) => {
             problems.add_text(&"the files", "there is no job: one is required");
+            for report in &input.reports {
+                for problem in &report.problems {
+                    problems.add_text(&name(report), problem);
+                }
+            }
             Err(problems)
         }
         (Some(one), Some(other)) => {

@@ -129,7 +129,7 @@ async fn see_a_misspelt_namespace(cp: &ControlPlane) -> Result<()> {
         "sluice.dev/enforcment=Hold",
     ];
     cp.kubectl(misspelt, None).await?.ok()?;
-    let told = "namespace default: metadata.labels[sluice.dev/enforcment]: means nothing on a namespace; Sluice reads metadata.labels[sluice.dev/enforcement]";
+    let told = "namespace default: metadata.labels[sluice.dev/enforcment]: has no effect on a namespace; set metadata.labels[sluice.dev/enforcement]";
     let (code, stdout, stderr) = audit(admin, &["-n", "default"]);
     assert_eq!(
         (code, stdout.as_str(), stderr),

@@ -441,6 +441,20 @@ async fn steered(cp: &ControlPlane, admin: &Path, tenant: &Path, ns: &str) -> Re
             ".spec.active",
             "true",
         ),
+        (
+            "evict workload/runs-1",
+            "Job/runs evicted",
+            "workload/runs-1",
+            ".spec.active",
+            "false",
+        ),
+        (
+            "reactivate workload/runs-1",
+            "Job/runs reactivated",
+            "workload/runs-1",
+            ".spec.active",
+            "true",
+        ),
     ];
     for (command, told, object, path, value) in cases {
         assert_eq!(
@@ -460,6 +474,12 @@ async fn steered(cp: &ControlPlane, admin: &Path, tenant: &Path, ns: &str) -> Re
         stderr.contains("cannot patch resource \"workloads\""),
         "{stderr}"
     );
+    misused(admin);
+    Ok(())
+}
+
+/// What is wrong usage, and why.
+fn misused(admin: &Path) {
     for (command, told) in [
         (
             "hold main",
@@ -468,6 +488,10 @@ async fn steered(cp: &ControlPlane, admin: &Path, tenant: &Path, ns: &str) -> Re
         (
             "hold job/free -A",
             "error: -A does not go with KIND/NAME: an object is in one namespace\n",
+        ),
+        (
+            "hold job/free --drain",
+            "error: --drain does not go with job/free: it is for clusterqueue/NAME and localqueue/NAME; hold job/free stops it if it runs\n",
         ),
         (
             "hold nothing/x",
@@ -481,7 +505,6 @@ async fn steered(cp: &ControlPlane, admin: &Path, tenant: &Path, ns: &str) -> Re
             "{command}"
         );
     }
-    Ok(())
 }
 
 /// A job is suspended by the field that its JobKind names; what no field suspends is told.

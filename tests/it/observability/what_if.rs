@@ -65,7 +65,7 @@ async fn what_is_said_of_a_new_job_is_what_becomes_of_it() -> Result<()> {
         let (code, said) = what_if(bed, scene, &first).await?;
         ensure!(code == 0 && said["outcome"] == "AdmittedNow", "{said}");
         ensure!(said["requests"] == json!({"cpu": "3"}), "{said}");
-        ensure!(said["start"]["p90Seconds"] == 0, "{said}");
+        ensure!(said["start"]["latestSeconds"] == 0, "{said}");
         scene.create(&first).await?;
         let admitted = scene.see_admitted("first").await?;
         let assignment = &admitted["status"]["admission"]["podSetAssignments"][0];
@@ -87,7 +87,7 @@ async fn what_is_said_of_a_new_job_is_what_becomes_of_it() -> Result<()> {
             "{said}"
         );
         ensure!(
-            said["start"]["p50Seconds"]
+            said["start"]["medianSeconds"]
                 .as_f64()
                 .is_some_and(|s| 3000.0 < s && s <= 3600.0),
             "{said}"
@@ -140,7 +140,7 @@ async fn starts(bed: &Bed, scene: &Scene<'_>) -> Result<()> {
         said.with_context(|| format!("{code}: {stdout}{stderr}"))
     };
     let said: Value = explain("job/second --duration 1h").await?;
-    let half = said["start"]["p50Seconds"].as_f64();
+    let half = said["start"]["medianSeconds"].as_f64();
     ensure!(
         half.is_some_and(|half| 3000.0 < half && half <= 3600.0),
         "{said}"

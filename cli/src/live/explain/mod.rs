@@ -23,7 +23,7 @@ pub use self::explained::{Explained, explained, requests};
 use self::explained::{LAST_TOLD, asked, or_note};
 use self::text::{gated_text, text};
 use super::hold_evict::kind_of;
-use super::jobs::{Called, group_of};
+use super::jobs::{Called, group_of, meant};
 use super::list::{Objects, estimate_starts};
 use super::outcome::{EXIT_CODES, Ended, LiveError, object_name};
 use super::view::{Look, View};
@@ -35,7 +35,8 @@ use crate::simulate::parse_span;
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_CODES)]
 pub struct Explain {
-    /// The job: job/train; podgroup/NAME; or pod/NAME for a pod that is admitted by itself, or with its group.
+    /// The job: job/train; podgroup/NAME; pod/NAME for a pod that is admitted by itself, or with its group; or
+    /// workload/NAME for what a Workload stands for.
     #[arg(value_name = "KIND/NAME")]
     object: String,
     /// For the estimate of the start: how long a job runs like which none has finished in the cluster.
@@ -77,6 +78,7 @@ impl Explain {
     ) -> Result<Look, LiveError> {
         let (api_group, kind) = kind_of(client, word).await?;
         let objects = Objects::list(client, Some(namespace), tell).await?;
+        let meant = meant(&objects.workloads, (&api_group, &kind), name);
         let group = group_of_member(&objects, &kind, name);
         let called = match &group {
             Some(group) => Called {
@@ -85,9 +87,9 @@ impl Explain {
                 name: group,
             },
             None => Called {
-                group: Some(&api_group),
-                kind: &kind,
-                name,
+                group: Some(&meant.0),
+                kind: &meant.1,
+                name: &meant.2,
             },
         };
         let Some(mut explained) = explained(client, &objects, called, tell).await? else {

@@ -18,7 +18,7 @@ use kube::Client;
 use sluice_crds::{LocalQueue, MANAGED_LABEL, Workload};
 
 use super::jobs::{Job, State, jobs};
-use super::listed::list;
+use super::listed::{list, unless_refused};
 use super::outcome::{EXIT_CODES, Ended, LiveError};
 use super::view::{Look, View};
 use crate::cluster::age::age;
@@ -92,7 +92,7 @@ pub struct Objects {
 }
 
 impl Objects {
-    /// Those of a namespace, or of all.
+    /// Those of a namespace, or of all. Who may not list pods sees the rest.
     ///
     /// # Errors
     /// The API server refuses or does not answer.
@@ -101,10 +101,13 @@ impl Objects {
         namespace: Option<&str>,
         tell: &mut Tell<'_>,
     ) -> Result<Self, LiveError> {
+        let workloads = list(client, namespace, None, tell).await?;
+        let queues = list(client, namespace, None, tell).await?;
+        let pods = pods(client, namespace, tell).await;
         Ok(Self {
-            workloads: list(client, namespace, None, tell).await?,
-            queues: list(client, namespace, None, tell).await?,
-            pods: pods(client, namespace, tell).await?,
+            workloads,
+            queues,
+            pods: unless_refused("pods that are admitted by themselves", pods, tell)?,
         })
     }
 
@@ -212,4 +215,34 @@ fn start(job: &Job) -> String {
 
 fn or_none(text: &str) -> String {
     if text.is_empty() { NONE } else { text }.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::live::tests::refusing;
+
+    #[tokio::test]
+    async fn who_may_not_list_pods_sees_the_other_jobs() {
+        let client = refusing("/api/v1/namespaces/blue/pods");
+        let mut notes = Vec::new();
+        let mut tell = |told| {
+            if let Told::Note(text) = told {
+                notes.push(text);
+            }
+            Ok(())
+        };
+        let objects = Objects::list(&client, Some("blue"), &mut tell).await;
+        assert!(objects.unwrap().jobs().is_empty());
+        assert_eq!(
+            notes,
+            ["left out: pods that are admitted by themselves: not for you"]
+        );
+        let client = refusing("/apis/sluice.dev/v1alpha1/namespaces/blue/workloads");
+        let refused = Objects::list(&client, Some("blue"), &mut |_| Ok(())).await;
+        assert_eq!(
+            refused.err().map(|error| error.to_string()).as_deref(),
+            Some("not for you")
+        );
+    }
 }

@@ -10,7 +10,7 @@ use clap::Args;
 use kube::Client;
 use sluice_crds::{ClusterQueue, Cohort, LocalQueue};
 
-use super::listed::list;
+use super::listed::{list, unless_refused};
 use super::outcome::{EXIT_CODES, Ended, LiveError};
 use super::queues::{Node, trees};
 use super::view::{Look, View};
@@ -61,11 +61,41 @@ impl Status {
 /// The API server refuses or does not answer.
 pub async fn nodes(client: &Client, tell: &mut Tell<'_>) -> Result<Vec<Node>, LiveError> {
     let queues: Vec<ClusterQueue> = list(client, None, None, tell).await?;
-    let cohorts: Vec<Cohort> = list(client, None, None, tell).await?;
+    let cohorts = list(client, None, None, tell).await;
+    let without = "the quota of cohorts, and which cohort is in which";
+    let cohorts: Vec<Cohort> = unless_refused(without, cohorts, tell)?;
     let mut nodes = trees(&queues, &cohorts);
-    if let Err(why) = quota_trees::add_trees(client, &mut nodes).await {
-        let text = format!("what cohorts use and queues lend is not known: {why}");
+    let note = match quota_trees::add_trees(client, &mut nodes).await {
+        Ok(note) => note,
+        Err(why) => Some(format!(
+            "what cohorts use and queues lend is not known: {why}"
+        )),
+    };
+    if let Some(text) = note {
         tell(Told::Note(text))?;
     }
     Ok(nodes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::live::tests::refusing;
+
+    #[tokio::test]
+    async fn who_may_not_list_cohorts_sees_the_queues() {
+        let client = refusing("/apis/sluice.dev/v1alpha1/cohorts");
+        let mut notes = Vec::new();
+        let mut tell = |told| {
+            if let Told::Note(text) = told {
+                notes.push(text);
+            }
+            Ok(())
+        };
+        assert_eq!(nodes(&client, &mut tell).await.unwrap(), []);
+        assert_eq!(
+            notes,
+            ["left out: the quota of cohorts, and which cohort is in which: not for you"]
+        );
+    }
 }

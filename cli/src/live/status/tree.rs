@@ -79,6 +79,9 @@ pub fn tree(nodes: &[Node], is_wide: bool) -> String {
 }
 
 pub(super) fn local_queues(queues: &[LocalQueue]) -> String {
+    if queues.is_empty() {
+        return "No LocalQueues found\n".to_owned();
+    }
     let rows: Vec<Vec<String>> = queues
         .iter()
         .map(|queue| {
@@ -104,4 +107,15 @@ pub(super) fn local_queues(queues: &[LocalQueue]) -> String {
         "USAGE",
     ];
     columns(&headers, &rows, 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_empty_says_so() {
+        assert_eq!(tree(&[], false), "No ClusterQueues found\n");
+        assert_eq!(local_queues(&[]), "No LocalQueues found\n");
+    }
 }

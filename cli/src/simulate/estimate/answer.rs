@@ -16,15 +16,16 @@ pub(super) const JOBS_MAX: usize = 20_000;
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Estimate {
-    /// From now on: of 100 jobs estimated so, 10 start no later.
+    /// From now on: of 10 jobs estimated so, one starts earlier. That is the 5th percentile of the plays, see
+    /// `docs/simulate.md`. None: the job starts in fewer plays.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub p10_seconds: Option<Seconds>,
-    /// Half of them. None: the job does not start in so many plays.
+    pub earliest_seconds: Option<Seconds>,
+    /// In half of the plays the job has started by then.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub p50_seconds: Option<Seconds>,
-    /// 90 of 100.
+    pub median_seconds: Option<Seconds>,
+    /// Of 10 jobs estimated so, one starts later: the 95th percentile of the plays.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub p90_seconds: Option<Seconds>,
+    pub latest_seconds: Option<Seconds>,
     /// How often it was played.
     pub plays: u32,
     /// How many jobs were played: those of its cohort tree.
@@ -93,7 +94,7 @@ impl fmt::Display for NoEstimate {
 impl Estimate {
     /// When it will start, in words.
     pub fn range(&self) -> String {
-        match (self.p10_seconds, self.p90_seconds) {
+        match (self.earliest_seconds, self.latest_seconds) {
             (Some(from), Some(until)) if from == until => match from {
                 Seconds(..1000) => "at once".to_owned(),
                 from => format!("in {}", time(from)),

@@ -15,10 +15,10 @@ use crate::simulate::quotas::Quotas;
 use crate::simulate::reading::Input;
 use crate::simulate::units::Seconds;
 
-/// The parts of all plays, in hundredths, that stand for 10 and 90 of 100 jobs: what happens differs more than plays do, as
-/// nobody knows what is not seen.
-const EARLY: usize = 5;
-const LATE: usize = 95;
+/// The parts of all plays, in hundredths, before and after which 1 of 10 jobs starts each: what happens differs more than
+/// plays do, as nobody knows what is not seen.
+const EARLIEST: usize = 5;
+const LATEST: usize = 95;
 
 /// What a job shares quota with, by name; none if it is in no ClusterQueue.
 pub(super) fn tree_of(job: &InputJob, quotas: &Quotas) -> Option<String> {
@@ -130,9 +130,9 @@ impl<'a> Chosen<'a> {
             *durations.entry(*source).or_default() += 1;
         }
         Estimate {
-            p10_seconds: within(EARLY),
-            p50_seconds: within(50),
-            p90_seconds: within(LATE),
+            earliest_seconds: within(EARLIEST),
+            median_seconds: within(50),
+            latest_seconds: within(LATEST),
             plays,
             jobs: self.jobs.len(),
             more_come: self.arrivals.is_some(),
@@ -164,5 +164,35 @@ impl<'a> Chosen<'a> {
             }
         }
         drawn
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_range_is_called_by_its_ends() {
+        let fields = |starts: Vec<Option<i64>>| {
+            let estimate = Chosen::default().estimate(100, starts);
+            let mut fields = serde_json::to_value(estimate).unwrap();
+            fields
+                .as_object_mut()
+                .unwrap()
+                .retain(|name, _| name.ends_with("Seconds"));
+            fields
+        };
+        let all = (1..=100).map(|second| Some(second * 1000)).collect();
+        assert_eq!(
+            fields(all),
+            json!({"earliestSeconds": 5, "medianSeconds": 50, "latestSeconds": 95})
+        );
+        let some = (1..=100).map(|second| (second <= 60).then_some(second * 1000));
+        assert_eq!(
+            fields(some.collect()),
+            json!({"earliestSeconds": 5, "medianSeconds": 50})
+        );
     }
 }

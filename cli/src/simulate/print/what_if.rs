@@ -205,9 +205,9 @@ mod tests {
                 fits_after: names(&["team-b/second"]),
             }),
             start: Some(Estimate {
-                p10_seconds: Some(Seconds(600_000)),
-                p50_seconds: Some(Seconds(900_000)),
-                p90_seconds: Some(Seconds(1_500_000)),
+                earliest_seconds: Some(Seconds(600_000)),
+                median_seconds: Some(Seconds(900_000)),
+                latest_seconds: Some(Seconds(1_500_000)),
                 plays: 100,
                 jobs: 4,
                 more_come: true,

@@ -4,7 +4,8 @@
 //! |---|---|
 //! | `settings` | queues, and what they refer to |
 //! | `kinds` | JobKinds, by which jobs are read |
-//! | `objects` | jobs |
+//! | `objects` | jobs, and new pods that are jobs by themselves |
+//! | `enforcement` | what namespaces make of new objects without a queue |
 //! | `annotations` | what they say for the simulator alone |
 //! | `workloads`, `pods` | records of jobs, and pods that are their own |
 //! | `trace` | jobs in CSV |
@@ -12,6 +13,7 @@
 //! Must not know how jobs are played.
 
 mod annotations;
+mod enforcement;
 mod kinds;
 mod objects;
 mod pods;
@@ -19,18 +21,24 @@ mod settings;
 mod trace;
 mod workloads;
 
-use std::collections::BTreeMap;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use sluice_engine::{Time, WorkloadId};
+use sluice_kinds::Problem;
+use sluice_kinds::metadata::group_version;
 use sluice_kinds::requests::PodDefaults;
 use sluice_kinds::view::QueueLabels;
 
+use self::enforcement::Enforcement;
+use self::objects::new_pod;
 pub use self::settings::is_without_namespace;
 use self::settings::{Clock, Place, Role};
 use crate::input::{Document, InputError};
 use crate::read_object;
 use crate::report::ObjectReport;
+use crate::rules::{self, Rules};
 use crate::simulate::durations::Durations;
 use crate::simulate::jobs::{InputJob, JOBS_MAX, Jobs};
 use crate::simulate::problem::{Failure, Problems};
@@ -69,8 +77,9 @@ pub struct Options {
     pub queue_label_aliases: Vec<String>,
     /// Whether objects are passed over that no JobKind reads.
     pub ignores_other_kinds: bool,
-    /// Whether jobs are reported on as `jobkind check` does.
-    pub reports: bool,
+    /// Whether the objects of files are about to be created: namespaces do to them what their label says, and pods are
+    /// read too. They are reported on as `jobkind check` does.
+    pub creates: bool,
 }
 
 /// What was read.
@@ -92,7 +101,7 @@ pub struct Input {
     pub now: Option<Time>,
     /// Whether the queues of the cluster share by dominant resource share.
     pub has_fair_sharing: bool,
-    /// What `jobkind check` would say of the jobs of files, if that was asked for.
+    /// What `jobkind check` would say of the objects of files that are no settings, if they are about to be created.
     pub reports: Vec<ObjectReport>,
     /// What is to be known besides.
     pub notes: Vec<String>,
@@ -208,14 +217,22 @@ fn read_jobs(
         knows_all_classes: of_cluster.is_some(),
         queue_labels,
         ignores_other_kinds: options.ignores_other_kinds,
+        reads_pods: options.creates,
     };
-    let passed_over = reader.read(&given.files, &mut input.jobs, problems);
-    if options.reports {
-        let jobs = given.files.iter();
+    let mut files = Cow::Borrowed(&given.files[..]);
+    if options.creates {
+        let enforcement = Enforcement {
+            rules: &rules,
+            quotas: &input.quotas,
+            queue_labels,
+        };
+        files = Cow::Owned(enforcement.apply(&given.files, problems, &mut input.notes));
+        let jobs = files.iter();
         let jobs = jobs.filter(|document| Role::of(document) == Role::Job);
-        let report = |document| read_object::object(document, &rules, queue_labels);
+        let report = |document| report(document, &rules, queue_labels);
         input.reports = jobs.map(report).collect();
     }
+    let passed_over = reader.read(&files, &mut input.jobs, problems);
     let reader = trace::Reader {
         quotas: &input.quotas,
         duration: options.duration,
@@ -228,6 +245,52 @@ fn read_jobs(
     Ok(())
 }
 
+/// The first of `files` that is a job by the JobKinds among them and among what was `seen`, or else a pod.
+pub fn job_of<'a>(files: &'a [Document], seen: &[Document]) -> Option<&'a Document> {
+    let kinds = seen.iter().chain(files);
+    let kinds: BTreeSet<(&str, &str)> = kinds
+        .filter(|document| Role::of(document) == Role::JobKind)
+        .map(|document| {
+            let spec = |pointer| settings::text(&document.value, pointer);
+            (spec("/spec/group"), spec("/spec/kind"))
+        })
+        .collect();
+    let is_read = |document: &&Document| {
+        let (group, _) = group_version(settings::text(&document.value, "/apiVersion"));
+        kinds.contains(&(group, settings::text(&document.value, "/kind")))
+    };
+    let is_pod = |document: &&Document| settings::is_pod(&document.value);
+    let job = files.iter().find(is_read);
+    job.or_else(|| files.iter().find(is_pod))
+}
+
+/// What is said of an object that is about to be created.
+fn report(document: &Document, rules: &[Rules], queue_labels: &QueueLabels) -> ObjectReport {
+    let report = read_object::object(document, rules, queue_labels);
+    if report.job_kind.is_some() {
+        return report;
+    }
+    if settings::is_pod(&document.value) {
+        return match new_pod::no_job(&document.value, queue_labels) {
+            None => read_object::pod(document, queue_labels),
+            Some(problem) => ObjectReport {
+                problems: vec![problem.to_string()],
+                ..report
+            },
+        };
+    }
+    let kinds = rules.iter();
+    let mut kinds: Vec<String> = kinds
+        .map(|rules| rules::name_of_kind(&rules.group, &rules.kind))
+        .collect();
+    kinds.push("Pod".to_owned());
+    let kinds: Vec<&str> = kinds.iter().map(String::as_str).collect();
+    ObjectReport {
+        problems: vec![Problem::not_supported("kind", &report.kind, &kinds).to_string()],
+        ..report
+    }
+}
+
 /// What is compared are queues: both plays have the same jobs.
 fn only_settings(documents: &[Document], problems: &mut Problems) {
     for document in documents {
@@ -238,3 +301,6 @@ fn only_settings(documents: &[Document], problems: &mut Problems) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,5 +1,6 @@
 //! Jobs from Job-like objects, read by JobKinds as the controller reads them. Workloads are read in `workloads`.
 
+use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use sluice_crds::{ADMISSION_ANNOTATION, PRIORITY_CLASS_LABEL, QUEUE_NAME_LABEL};
 use sluice_engine::{LocalQueueKey, PodSet};
 use sluice_kinds::devices::uncounted;
 use sluice_kinds::hold::Hold;
-use sluice_kinds::metadata::{annotation_text, label, labels};
+use sluice_kinds::metadata::{annotation_text, controller, label, labels};
 use sluice_kinds::priority_classes::{NoPriorityClass, PriorityFrom};
 use sluice_kinds::requests::PodDefaults;
 use sluice_kinds::view::{PodSetView, QueueLabels, QueueName, bad_min_counts};
@@ -16,7 +17,7 @@ use sluice_kinds::{CompiledKind, Problem};
 use sluice_translate as translate;
 
 use super::annotations::{arrival, no_duration, said_duration};
-use super::settings::{Place, Role, name_of, text};
+use super::settings::{Place, Role, is_pod, name_of, text};
 use super::workloads;
 use crate::input::Document;
 use crate::read_object;
@@ -25,8 +26,14 @@ use crate::simulate::jobs::{Class, InputJob, Jobs, Priority};
 use crate::simulate::problem::Problems;
 use crate::simulate::quotas::Quotas;
 
+pub mod new_pod;
+
 /// What objects are read with.
 #[derive(Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a question of its own"
+)]
 pub struct Reader<'a> {
     /// The JobKinds.
     pub rules: &'a [Rules],
@@ -44,6 +51,8 @@ pub struct Reader<'a> {
     pub queue_labels: &'a QueueLabels,
     /// Whether objects are passed over that no JobKind reads.
     pub ignores_other_kinds: bool,
+    /// Whether pods are read that would be admitted by themselves.
+    pub reads_pods: bool,
 }
 
 impl Reader<'_> {
@@ -92,6 +101,7 @@ impl Reader<'_> {
     pub fn job(&self, object: &Value, jobs: &mut Jobs) -> Result<Vec<InputJob>, Vec<String>> {
         let kind = match read_object::reader(object, self.rules) {
             Ok((_, kind)) => kind,
+            Err((None, _)) if self.reads_pods && is_pod(object) => return self.pod(object, jobs),
             Err((None, _)) if self.ignores_other_kinds => return Ok(Vec::new()),
             Err((_, problem)) => return Err(vec![problem.to_string()]),
         };
@@ -156,6 +166,29 @@ impl Reader<'_> {
             }
         }
         Ok(pods)
+    }
+
+    /// The job that a pod is; none if it would not be admitted by itself, or names no queue.
+    fn pod(&self, object: &Value, jobs: &mut Jobs) -> Result<Vec<InputJob>, Vec<String>> {
+        let told = |problem: Problem| vec![problem.to_string()];
+        let read = new_pod::read(object, self.queue_labels, self.pod_defaults);
+        let read = read.map_err(|all| all.iter().map(ToString::to_string).collect::<Vec<_>>())?;
+        let Some((queue, asks)) = read else {
+            return Ok(Vec::new());
+        };
+        let key = LocalQueueKey::new(namespace(object).map_err(told)?, queue.as_str());
+        let priority = self.priority(object, &key, slice::from_ref(&asks), jobs);
+        let is_kept = controller(object).is_none() && self.quotas.keeps(&key);
+        Ok(vec![InputJob {
+            name: name_of(object).into(),
+            priority: priority.map_err(|problem| vec![problem])?,
+            queue: key,
+            arrival: arrival(object).map_err(told)?,
+            duration: self.duration(object).map_err(told)?,
+            pod_sets: Arc::new([translate::pod_set(&asks, !is_kept)]),
+            kind: "Pod".into(),
+            seen: None,
+        }])
     }
 
     /// How long it takes, if that must be known.

@@ -84,7 +84,7 @@ fn calibrate(quotas: &Quotas, jobs: &[Job], moments: i64, plays: u32) -> Calibra
             let start = starts[numbers[index]].unwrap();
             let waits = start.as_millis() - now.as_millis();
             found.asked += 1;
-            let (from, until) = (estimate.p10_seconds, estimate.p90_seconds);
+            let (from, until) = (estimate.earliest_seconds, estimate.latest_seconds);
             if from.is_none_or(|from| waits < from.0) {
                 found.below += 1;
             } else if until.is_some_and(|until| until.0 < waits) {

@@ -1,0 +1,64 @@
+//! A pod of a file that would be admitted by itself, as the job that it is. Pods of a cluster are read in `pods`.
+
+use std::slice;
+
+use serde_json::Value;
+use sluice_crds::POD_GROUP_LABEL;
+use sluice_kinds::devices::uncounted;
+use sluice_kinds::metadata::labels;
+use sluice_kinds::pod::PodView;
+use sluice_kinds::pod_hold::{MadeFor, PodHold};
+use sluice_kinds::requests::{PodDefaults, pod_requests};
+use sluice_kinds::view::{PodSetView, QueueLabels, QueueName};
+use sluice_kinds::{Problem, QueueGates};
+
+/// How a pod that is created would wait.
+pub fn hold(object: &Value, queue_labels: &QueueLabels) -> Option<PodHold> {
+    let gates = QueueGates::default();
+    PodHold::at_creation(object, queue_labels, &gates, MadeFor::Unknown)
+}
+
+/// Why a pod is no job that can be asked about; none if it is one.
+pub fn no_job(object: &Value, queue_labels: &QueueLabels) -> Option<Problem> {
+    match hold(object, queue_labels) {
+        Some(PodHold::Single) => None,
+        Some(PodHold::Group) => Some(Problem::forbidden(
+            format!("metadata.labels[{POD_GROUP_LABEL}]"),
+            "the pod is admitted with its pod group, and groups are not read: must be a pod that is admitted by \
+             itself, or an object that a JobKind reads",
+        )),
+        Some(PodHold::Gates) | None => {
+            let labels: Vec<&str> = queue_labels.keys().collect();
+            let field = format!("metadata.labels[{}]", labels.join(", "));
+            let rule = "the LocalQueue in which the pod is admitted by itself";
+            Some(Problem::required(field, rule))
+        }
+    }
+}
+
+/// The queue that a pod waits in by itself, and what it asks for with what its namespace adds; none if it would not be
+/// admitted by itself, or names no queue.
+pub fn read(
+    object: &Value,
+    queue_labels: &QueueLabels,
+    defaults: &PodDefaults,
+) -> Result<Option<(String, PodSetView)>, Vec<Problem>> {
+    let named = labels(object, queue_labels.keys());
+    let queue = match queue_labels.read(&named) {
+        QueueName::Named(queue) => queue,
+        QueueName::None => return Ok(None),
+        QueueName::Invalid(problem) => return Err(vec![problem]),
+    };
+    if hold(object, queue_labels) != Some(PodHold::Single) {
+        return Ok(None);
+    }
+    let view = PodView::read(object, queue_labels, &QueueGates::default());
+    let asks = view.asks?;
+    let claims = uncounted(slice::from_ref(&asks));
+    if !claims.is_empty() {
+        return Err(claims);
+    }
+    let spec = object.get("spec").unwrap_or(&Value::Null);
+    let requests = pod_requests(spec, "spec", defaults)?;
+    Ok(Some((queue, PodSetView { requests, ..asks })))
+}

@@ -1,0 +1,238 @@
+//! What is made of objects that are about to be created.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::rules::shipped::SHIPPED;
+use crate::simulate::{Terms, WhatIf};
+
+fn document(value: Value) -> Document {
+    Document {
+        file: "f.yaml".to_owned(),
+        place: "document 1".to_owned(),
+        value,
+    }
+}
+
+fn own(kind: &str, metadata: &Value, spec: &Value) -> Value {
+    json!({"apiVersion": "sluice.dev/v1alpha1", "kind": kind, "metadata": metadata, "spec": spec})
+}
+
+/// A cluster with LocalQueues `default` and `main` in namespace `a`, which has this label of its own, if any.
+fn cluster(enforcement: Option<&str>, pod_defaults: PodDefaults) -> Seen {
+    let labels = enforcement.map_or_else(
+        || json!({}),
+        |value| json!({"sluice.dev/enforcement": value}),
+    );
+    let quota = json!({"namespaceSelector": {}, "resourceGroups": [{"coveredResources": ["cpu"], "flavors": [
+        {"name": "spot", "resources": [{"name": "cpu", "nominalQuota": "4"}]}]}]});
+    let local = |name: &str| {
+        let metadata = json!({"name": name, "namespace": "a"});
+        own("LocalQueue", &metadata, &json!({"clusterQueue": "all"}))
+    };
+    let mut documents: Vec<Document> = [
+        own("ResourceFlavor", &json!({"name": "spot"}), &json!({})),
+        own("ClusterQueue", &json!({"name": "all"}), &quota),
+        local("default"),
+        local("main"),
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a", "labels": labels}}),
+    ]
+    .into_iter()
+    .map(document)
+    .collect();
+    for (name, text) in SHIPPED.iter().filter(|(name, _)| *name == "job") {
+        documents.extend(crate::input::objects_in(name, text).unwrap());
+    }
+    Seen {
+        at: 1_700_000_000_000,
+        documents,
+        pod_defaults,
+    }
+}
+
+fn spec() -> Value {
+    json!({"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]})
+}
+
+fn job(labels: &Value) -> Value {
+    json!({
+        "apiVersion": "batch/v1", "kind": "Job",
+        "metadata": {"name": "train", "namespace": "a", "labels": labels},
+        "spec": {"template": {"spec": spec()}},
+    })
+}
+
+fn pod(labels: &Value) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "one", "namespace": "a", "labels": labels},
+        "spec": spec(),
+    })
+}
+
+/// What is said of these objects in that cluster: the answer with its notes, or what is wrong.
+fn asked(seen: Seen, files: &[Value]) -> Result<(Value, Vec<String>), Vec<String>> {
+    let given = Given {
+        seen: Some(seen),
+        files: files.iter().cloned().map(document).collect(),
+        ..Given::default()
+    };
+    let terms = Terms {
+        options: Options {
+            duration: Some(Duration::from_mins(1)),
+            ignores_other_kinds: true,
+            creates: true,
+            ..Options::default()
+        },
+        settings: None,
+    };
+    match WhatIf::ask(&given, &terms, |plays| plays < 20) {
+        Ok((answer, notes)) => Ok((serde_json::to_value(answer).unwrap(), notes)),
+        Err(Failure::Problems(problems)) => Err(problems.lines().collect()),
+        Err(other) => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn what_names_no_queue_is_as_its_namespace_has_it() {
+    let place = "f.yaml, document 1, Job \"a/train\"";
+    let field = "metadata.labels[sluice.dev/queue-name]";
+    let of = |value| format!("namespace \"a\" has the label sluice.dev/enforcement={value}");
+    let required = |value, rule| {
+        let by = of(value);
+        format!(
+            "{place}: {field}: Required value: the name of a LocalQueue of the namespace: {by}, so {rule}"
+        )
+    };
+    let held = "it would be held until it has one";
+    let unqueued = "a/train: names no queue (label sluice.dev/queue-name): it would not be queued";
+    let cases = [
+        (None, Err(unqueued.to_owned())),
+        (Some("Ignore"), Err(unqueued.to_owned())),
+        (Some("DryRun"), Err(unqueued.to_owned())),
+        (Some("Hold"), Err(required("Hold", held))),
+        // Whoever set it meant something like that.
+        (Some("Held"), Err(required("Held", held))),
+        (
+            Some("Refuse"),
+            Err(required("Refuse", "it would be refused without one")),
+        ),
+        (
+            Some("Default"),
+            Ok(format!(
+                "{place}: {field}: set to \"default\", as {}",
+                of("Default")
+            )),
+        ),
+    ];
+    for (value, expected) in cases {
+        let found = asked(cluster(value, PodDefaults::default()), &[job(&json!(null))]);
+        let found = match found {
+            Ok((answer, notes)) => {
+                assert_eq!(answer["localQueue"], "a/default");
+                assert_eq!(answer["outcome"], "AdmittedNow");
+                Ok(notes.join("\n"))
+            }
+            Err(problems) => Err(problems.join("\n")),
+        };
+        assert_eq!(found, expected, "{value:?}");
+    }
+    let named = job(&json!({"sluice.dev/queue-name": "main"}));
+    let (answer, notes) = asked(cluster(Some("Refuse"), PodDefaults::default()), &[named]).unwrap();
+    assert_eq!(
+        (answer["localQueue"].as_str(), notes.len()),
+        (Some("a/main"), 0)
+    );
+}
+
+#[test]
+fn a_pod_that_is_admitted_by_itself_is_a_job() {
+    let mut defaults = PodDefaults::default();
+    defaults.add_limit_range(&[("memory".to_owned(), 2_000_000_000)].into());
+    let mut one = pod(&json!({"sluice.dev/queue-name": "main"}));
+    one["metadata"]["annotations"] = json!({"kueue.x-k8s.io/scheduling-gated-by": "acme.io/a"});
+    let quota = cluster(None, PodDefaults::default());
+    let (answer, notes) = asked(quota, std::slice::from_ref(&one)).unwrap();
+    assert_eq!(notes, Vec::<String>::new());
+    assert_eq!(
+        (&answer["kind"], &answer["job"], &answer["outcome"]),
+        (&json!("Pod"), &json!("a/one"), &json!("AdmittedNow"))
+    );
+    assert_eq!(answer["gates"], json!(["acme.io/a"]));
+    assert_eq!(answer["requests"], json!({"cpu": "1"}));
+    let (answer, _) = asked(cluster(None, defaults), &[one]).unwrap();
+    assert_eq!(answer["requests"], json!({"cpu": "1", "memory": "2"}));
+    let by_default = asked(
+        cluster(Some("Default"), PodDefaults::default()),
+        &[pod(&json!({}))],
+    );
+    assert_eq!(by_default.unwrap().0["localQueue"], "a/default");
+}
+
+#[test]
+fn what_nobody_reads_is_told_with_what_is_read() {
+    let cron = json!({"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "nightly", "namespace": "a"}});
+    let member = pod(&json!({"sluice.dev/queue-name": "main", "sluice.dev/pod-group-name": "g"}));
+    let none = "the files: there is no job: one is required";
+    let cases = [
+        (vec![], vec![none]),
+        (
+            vec![cron.clone(), member],
+            vec![
+                none,
+                "a/nightly: kind: Unsupported value: \"CronJob\": supported values: \"Job.batch\", \"Pod\"",
+                "a/one: metadata.labels[sluice.dev/pod-group-name]: Forbidden: the pod is admitted with its pod group, \
+                 and groups are not read: must be a pod that is admitted by itself, or an object that a JobKind reads",
+            ],
+        ),
+        (
+            vec![pod(&json!({}))],
+            vec![
+                none,
+                "a/one: metadata.labels[sluice.dev/queue-name]: Required value: the LocalQueue in which the pod is \
+                 admitted by itself",
+            ],
+        ),
+    ];
+    for (files, expected) in cases {
+        let found = asked(cluster(None, PodDefaults::default()), &files);
+        assert_eq!(found.unwrap_err(), expected);
+    }
+    // What is no job is passed over beside one.
+    let train = job(&json!({"sluice.dev/queue-name": "main"}));
+    let beside = asked(
+        cluster(None, PodDefaults::default()),
+        &[cron, pod(&json!({})), train],
+    );
+    assert_eq!(beside.unwrap().0["job"], "a/train");
+}
+
+#[test]
+fn the_job_is_told_from_what_is_beside_it() {
+    let seen = cluster(None, PodDefaults::default()).documents;
+    let of_b = |mut object: Value| {
+        object["metadata"]["namespace"] = json!("b");
+        document(object)
+    };
+    let queue = document(own(
+        "LocalQueue",
+        &json!({"name": "main", "namespace": "a"}),
+        &json!({"clusterQueue": "all"}),
+    ));
+    let map = document(
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m", "namespace": "a"}}),
+    );
+    let (one, train) = (of_b(pod(&json!({}))), of_b(job(&json!({}))));
+    let kind = |files: &[&Document]| {
+        let files: Vec<Document> = files.iter().copied().cloned().collect();
+        let found = job_of(&files, &seen)?;
+        Some(settings::name_of(&found.value))
+    };
+    assert_eq!(
+        kind(&[&queue, &map, &one, &train]).as_deref(),
+        Some("b/train")
+    );
+    assert_eq!(kind(&[&queue, &map, &one]).as_deref(), Some("b/one"));
+    assert_eq!(kind(&[&queue, &map]), None);
+}
