@@ -33,8 +33,8 @@ impl PodDefaults {
     }
 }
 
-/// Most containers that are read: the API server's own limits lie far below.
-const CONTAINERS_MAX: usize = 1024;
+/// Most resources that a pod may name. Kubernetes has no limit of its own.
+const RESOURCES_MAX: usize = 256;
 
 /// What the scheduler will count for one pod with the spec `pod`, which lies at `field`.
 pub fn pod_requests(
@@ -47,6 +47,11 @@ pub fn pod_requests(
         problems: Vec::new(),
     };
     let total = reader.pod(pod, field);
+    if RESOURCES_MAX < total.len() {
+        let detail = format!("a pod may request at most {RESOURCES_MAX} resources");
+        let problem = Problem::too_many(field, total.len(), detail);
+        reader.problems.push(problem);
+    }
     if reader.problems.is_empty() {
         Ok(total)
     } else {
@@ -238,12 +243,10 @@ fn raise(total: &mut Amounts, other: &Amounts) {
     }
 }
 
+/// All of them: one that is left out would run without quota, and the API server bounds an object as a whole.
 fn list<'a>(pod: &'a Value, key: &str) -> &'a [Value] {
-    let all = pod
-        .get(key)
-        .and_then(Value::as_array)
-        .map_or(&[][..], Vec::as_slice);
-    all.get(..CONTAINERS_MAX).unwrap_or(all)
+    let list = pod.get(key).and_then(Value::as_array);
+    list.map_or(&[][..], Vec::as_slice)
 }
 
 #[cfg(test)]
@@ -323,6 +326,37 @@ mod tests {
     fn adds_what_the_api_server_will_add() {
         let pod = json!({"runtimeClassName": "kata", "containers": [{}, {"resources": {"requests": {"memory": "1"}}}]});
         assert_eq!(shown(&pod, &defaults()), vec!["cpu=250m", "memory=65"]);
+    }
+
+    #[test]
+    fn counts_all_containers_however_many() {
+        let one = json!({"resources": {"requests": {"cpu": "1m"}}});
+        let last = json!({"resources": {"requests": {"cpu": "64"}}});
+        let mut containers = vec![one; 2000];
+        containers.push(last.clone());
+        let pod = json!({"containers": containers});
+        assert_eq!(shown(&pod, &PodDefaults::default()), vec!["cpu=66"]);
+        let mut starting = vec![json!({}); 2000];
+        starting.push(last);
+        let pod = json!({"containers": [{}], "initContainers": starting});
+        assert_eq!(shown(&pod, &PodDefaults::default()), vec!["cpu=64"]);
+    }
+
+    #[test]
+    fn a_pod_names_so_many_resources() {
+        let requests = |count: usize| -> Value {
+            let names = (0..count).map(|number| (format!("example.com/{number}"), json!("1")));
+            let requests: serde_json::Map<_, _> = names.collect();
+            json!({"containers": [{"resources": {"requests": requests}}]})
+        };
+        let read = |count| pod_requests(&requests(count), "spec", &PodDefaults::default());
+        assert!(read(RESOURCES_MAX).is_ok());
+        let problems = read(RESOURCES_MAX + 1).unwrap_err();
+        let told: Vec<String> = problems.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            told,
+            ["spec: Too many: 257: a pod may request at most 256 resources"]
+        );
     }
 
     #[test]
