@@ -404,6 +404,10 @@ async fn webhooks_and_policies_judge_growth_the_same() -> Result<()> {
                     json!({"template": {"spec": {"resourceClaims": claims}}}),
                     "the resourceClaims of its pods may not change",
                 ),
+                (
+                    json!({"template": {"spec": {"nodeSelector": {"pool": "other"}}}}),
+                    "the nodeSelector, tolerations and required node affinity of its pods may not change",
+                ),
             ] {
                 let expected = format!(
                     "denied {}request: pod set \"main\": Forbidden: {what} while the job is admitted; suspend the job in the same update, and it is queued with the new value",

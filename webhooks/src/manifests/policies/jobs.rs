@@ -27,7 +27,7 @@ use crate::manifests::held::HeldKind;
 use crate::manifests::options::Options;
 use crate::manifests::policies::policy::Rules;
 use crate::manifests::webhook_rules::job_rule;
-use crate::rules::jobs::growth::{ADVICE, CLAIMS_CHANGED, GROWN};
+use crate::rules::jobs::growth::{ADVICE, CLAIMS_CHANGED, GROWN, PLACEMENT_CHANGED};
 use crate::rules::jobs::validate::ADMISSION_IS_SETTLED;
 use crate::rules::pods::check_create::WOULD_RUN;
 use crate::rules::queue_label::{self, ADDED, CHANGED, REMOVED};
@@ -303,13 +303,27 @@ fn grown(kind: &JobKindSpec) -> String {
             format!("variables.pod{suffix}{index}.?spec.?resourceClaims.orValue([])")
         };
         let claimed = text(&format!("{CLAIMS_CHANGED} {ADVICE}"));
+        let placement = |suffix: &str| {
+            let spec = format!("variables.pod{suffix}{index}.?spec");
+            let [selector, tolerations, terms] = [
+                "nodeSelector",
+                "tolerations",
+                "affinity.?nodeAffinity.?requiredDuringSchedulingIgnoredDuringExecution.?nodeSelectorTerms",
+            ]
+            .map(|field| format!("{spec}.?{field}"));
+            format!("[{selector}.orValue({{}}), {tolerations}.orValue([]), {terms}.orValue([])]")
+        };
+        let placed = text(&format!("{PLACEMENT_CHANGED} {ADVICE}"));
         let at = text(&format!("pod set {name:?}"));
         format!(
-            "({was} < {is} ? [{}] :\n{} != {} ? [{}] : [])",
+            "({was} < {is} ? [{}] :\n{} != {} ? [{}] :\n{} != {} ? [{}] : [])",
             forbidden(&at, &grown),
             claims(""),
             claims("Old"),
-            forbidden(&at, &claimed)
+            forbidden(&at, &claimed),
+            placement(""),
+            placement("Old"),
+            forbidden(&at, &placed)
         )
     };
     let problems: Vec<_> = kind

@@ -1,4 +1,4 @@
-//! What an admitted job may not do: ask for more than it was admitted with. It may shrink.
+//! What an admitted job may not do: ask for more than it was admitted with, or for other nodes. It may shrink.
 
 use serde_json::Value;
 use sluice_crds::Quantity;
@@ -13,6 +13,10 @@ pub(crate) const ADVICE: &str = "while the job is admitted; suspend the job in t
 /// The rules for the number of pods, and for their claims for devices.
 pub(crate) const GROWN: &str = "may not grow from {} to {} pods";
 pub(crate) const CLAIMS_CHANGED: &str = "the resourceClaims of its pods may not change";
+
+/// The rule for the nodes that its pods may run on. Sluice wrote there those of the flavor whose quota they use.
+pub(crate) const PLACEMENT_CHANGED: &str =
+    "the nodeSelector, tolerations and required node affinity of its pods may not change";
 
 /// The rule for what each pod requests: the resource, and the amount before and after. Requests that shrink are fine, as
 /// for the controller, which compares them with what was admitted.
@@ -56,6 +60,10 @@ fn check_set(before: &[PodSetView], set: &PodSetView) -> Vec<Problem> {
     let mut problems: Vec<_> = more.collect();
     if was.claims != set.claims {
         let detail = format!("{CLAIMS_CHANGED} {ADVICE}");
+        problems.push(Problem::forbidden(field.clone(), detail));
+    }
+    if was.placement != set.placement || was.required_affinity != set.required_affinity {
+        let detail = format!("{PLACEMENT_CHANGED} {ADVICE}");
         problems.push(Problem::forbidden(field, detail));
     }
     problems

@@ -165,6 +165,10 @@ const ADVICE: &str = "while the job is admitted; suspend the job in the same upd
 #[case::claims("/spec/template/spec/resourceClaims",
     json!([{"name": "gpu", "resourceClaimTemplateName": "eight"}]),
     "pod set \"main\": Forbidden: the resourceClaims of its pods may not change")]
+#[case::selector("/spec/template/spec/nodeSelector", json!({"pool": "on-demand"}),
+    "pod set \"main\": Forbidden: the nodeSelector, tolerations and required node affinity of its pods may not change")]
+#[case::tolerations("/spec/template/spec/tolerations", json!([{"operator": "Exists"}]),
+    "pod set \"main\": Forbidden: the nodeSelector, tolerations and required node affinity of its pods may not change")]
 fn grow_while_admitted(#[case] pointer: &str, #[case] value: Value, #[case] what: &str) {
     let old = with(mk_job(Q, &[], false), "/spec/completions", json!(9));
     let new = with(old.clone(), pointer, value);
