@@ -237,26 +237,7 @@ async fn an_admitted_pod_does_not_grow(admission: Admission) -> Result<()> {
         scene.queue(&[quota("cpu", "2")]).await?;
         scene.create(&Pod::new("runs").queue("q").json()).await?;
         scene.see("Pod", "runs", "running", is_running).await?;
-        // Without this, Kubernetes thinks of a node that is too old to resize.
-        let shown = json!({"status": {"containerStatuses": [
-            { "name": "main", "resources": { "requests": { "cpu": "1" } } },
-        ]}});
-        let shown = Patch::Strategic(shown);
-        scene
-            .api("Pod")
-            .patch_status("runs", &PatchParams::default(), &shown)
-            .await?;
-        let resize = async |cpu: &str| {
-            let patch = json!({"spec": {"containers": [
-                { "name": "main", "resources": { "requests": { "cpu": cpu } } },
-            ]}});
-            let patch = Patch::Strategic(patch);
-            let api = scene.api("Pod");
-            let answer = api
-                .patch_subresource("resize", "runs", &PatchParams::default(), &patch)
-                .await;
-            answer.map(crate::support::into_value)
-        };
+        let resize = async |cpu: &str| scene.resize("runs", cpu).await;
         let told = refusal(answered(async || resize("2").await).await?)?;
         let problem = "spec.containers[0].resources.requests[cpu]: Forbidden: may not grow from 1 to 2 while \
                        the pod is admitted";

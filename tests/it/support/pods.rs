@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use anyhow::{Result, ensure};
+use kube::api::{Patch, PatchParams};
 use serde_json::{Map, Value, json};
 use sluice_crds::{
     POD_GROUP_LABEL, POD_GROUP_TOTAL_ANNOTATION, PRIORITY_CLASS_LABEL, PROPAGATED_GATES_ANNOTATION,
@@ -318,6 +319,23 @@ pub fn account<'a>(queue: &'a Value, resource: &str) -> Option<(&'a str, &'a str
 
 impl Scene<'_> {
     /// Waits until as many pods of the namespace are so as are wanted, and returns them.
+    /// Asks for other requests of a pod that runs, for tests of what the API server answers.
+    pub async fn resize(&self, pod: &str, cpu: &str) -> kube::Result<Value> {
+        // Without this, Kubernetes thinks of a node that is too old to resize.
+        let shown = json!({"status": {"containerStatuses": [
+            { "name": "main", "resources": { "requests": { "cpu": "1" } } },
+        ]}});
+        let (api, params) = (self.api("Pod"), PatchParams::default());
+        api.patch_status(pod, &params, &Patch::Strategic(shown))
+            .await?;
+        let asked = json!({"spec": {"containers": [
+            { "name": "main", "resources": { "requests": { "cpu": cpu } } },
+        ]}});
+        let asked = Patch::Strategic(asked);
+        let answer = api.patch_subresource("resize", pod, &params, &asked).await;
+        answer.map(super::into_value)
+    }
+
     pub async fn see_so_many(
         &self,
         what: &str,
@@ -362,8 +380,8 @@ impl Scene<'_> {
     /// Removes one scheduling gate of a pod as its owner would: by name. Returns the revision.
     pub async fn open_gate(&self, pod: &str, gate: &str) -> Result<u128> {
         let patch = json!({"spec": {"schedulingGates": [{"$patch": "delete", "name": gate}]}});
-        let params = kube::api::PatchParams::default();
-        let (api, patch) = (self.api("Pod"), kube::api::Patch::Strategic(patch));
+        let params = PatchParams::default();
+        let (api, patch) = (self.api("Pod"), Patch::Strategic(patch));
         let patched =
             super::persist::persist(async || api.patch(pod, &params, &patch).await).await?;
         Ok(revision_of(&super::into_value(patched)))

@@ -101,7 +101,8 @@ fn before(options: &Options) -> Vec<Variable> {
         ),
         variable(
             "hadUsage",
-            "variables.wasManaged && (variables.wasAlone || variables.isOwned) && !variables.hadQueueGate && variables.isLive",
+            format!("variables.wasManaged && (variables.wasAlone || variables.isOwned || '{POD_SET_ANNOTATION}' in variables.oldAnnotations) &&\n\
+                 !variables.hadQueueGate && variables.isLive"),
         ),
     ]);
     variables

@@ -278,9 +278,10 @@ fn is_managed(pod: &Value) -> bool {
 }
 
 /// Whether quota is held for `pod`: it waits in no queue any more, has not ended, and was not held by
-/// gates alone.
+/// gates alone. One that no controller has any more says by its pod set that it was admitted with a job.
 pub(super) fn has_usage(pod: &Value, policy: &Policy) -> bool {
     let view = PodView::read(pod, policy.queue_labels(), policy.queue_gates());
-    let is_queued = view.mode != PodMode::Child || controller(pod).is_some();
+    let has_set = annotation(pod, POD_SET_ANNOTATION).is_some();
+    let is_queued = view.mode != PodMode::Child || controller(pod).is_some() || has_set;
     is_managed(pod) && is_queued && view.queue_gate.is_none() && view.phase == PodPhase::Live
 }
