@@ -182,3 +182,38 @@ async fn keys_of_a_template_that_have_no_effect_are_told() -> Result<()> {
     })
     .await
 }
+
+/// Nothing else tells of a misspelt key: the webhooks are not asked about what has no key that they know.
+#[tokio::test]
+async fn a_key_that_means_nothing_is_told_where_no_webhook_is_asked() -> Result<()> {
+    bed::shared("warn-keys", async |scene| {
+        let told = |policy: &str, text: &str| {
+            format!("Validation failed for ValidatingAdmissionPolicy '{policy}' with binding '{policy}': {text}")
+        };
+        let job = Job::new("j").label("sluice.dev/queue-nam", "q");
+        let labels = told(
+            "sluice-object-keys",
+            "metadata.labels[sluice.dev/queue-nam]: is not a key that Sluice knows: labels that it knows: \
+             \"sluice.dev/queue-name\", \"sluice.dev/priority-class\", \"sluice.dev/pod-group-name\"",
+        );
+        see_warnings(scene, &job.json(), std::slice::from_ref(&labels)).await?;
+        let deployment = replicated("Deployment", "web", 1, Pod::new("p"));
+        let misspelt = json!({"sluice.dev/queue-nam": "q"});
+        let deployment = with(deployment, "/metadata/labels", misspelt);
+        see_warnings(scene, &deployment, &[labels]).await?;
+        // What has another key is the webhooks' business, and what has none nobody's.
+        see_warnings(scene, &Job::new("j").json(), &[]).await?;
+        let namespace = |name: &str, key: &str| {
+            json!({"apiVersion": "v1", "kind": "Namespace",
+                "metadata": {"name": name, "labels": {key: "Hold"}}})
+        };
+        let name = scene.name("other");
+        let set = told(
+            "sluice-namespace-keys",
+            "metadata.labels[sluice.dev/enforcment]: has no effect on a namespace: set metadata.labels[sluice.dev/enforcement]",
+        );
+        see_warnings(scene, &namespace(&name, "sluice.dev/enforcment"), &[set]).await?;
+        see_warnings(scene, &namespace(&name, "sluice.dev/enforcement"), &[]).await
+    })
+    .await
+}

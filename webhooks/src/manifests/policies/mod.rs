@@ -2,6 +2,7 @@
 //!
 //! Must not know Sluice's own account beyond its name. Uses `cel`, `conditions` and files of `manifests`.
 
+mod both_variants;
 mod enforced;
 mod gate_applies;
 mod gate_marks;
@@ -11,9 +12,7 @@ mod gate_reads;
 mod generate;
 mod hold;
 mod jobs;
-mod made_templates;
 mod marking;
-mod namespaces;
 mod pods;
 pub(crate) mod policy;
 mod suspending;
@@ -21,5 +20,5 @@ mod workloads;
 
 pub use crate::manifests::held::HeldKind;
 pub use generate::{mutating, validating, yaml};
-pub use namespaces::yaml as namespaces_yaml;
+pub use both_variants::yaml as both_variants_yaml;
 pub use policy::{Mutating, Validating};

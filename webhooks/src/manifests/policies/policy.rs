@@ -39,7 +39,7 @@ pub(crate) fn document(object: &impl Serialize) -> Result<String, serde_saphyr::
 
 /// What a policy says, whichever it is.
 pub(crate) struct Rules<Outcome> {
-    pub(super) name: String,
+    pub(in crate::manifests::policies) name: String,
     pub(super) requests: Vec<RuleWithOperations>,
     /// Besides that Sluice did not do it.
     pub(super) condition: MatchCondition,
@@ -113,6 +113,15 @@ impl Validating {
             spec.and_then(|spec| spec.match_constraints.as_mut()),
             selector,
         );
+        self
+    }
+
+    /// The same, which warns where it would refuse. It keeps nobody waiting.
+    pub(super) fn that_warns(mut self) -> Self {
+        if let Some(spec) = &mut self.policy.spec {
+            spec.failure_policy = Some("Ignore".to_owned());
+        }
+        self.binding.spec.validation_actions = vec!["Warn".to_owned()];
         self
     }
 

@@ -8,7 +8,7 @@ use serde_json::json;
 use sluice_crds::{ChildKind, JobKind, JobKindSpec};
 
 use crate::manifests::policies::{
-    HeldKind, Validating, mutating, namespaces_yaml, validating, yaml,
+    HeldKind, Validating, both_variants_yaml, mutating, validating, yaml,
 };
 use crate::manifests::{ManagedResource, Options};
 use crate::tests::{ALIAS, GATE, GATE_ALIAS, QUEUE};
@@ -66,7 +66,7 @@ fn the_manifests_are_fresh() {
 #[test]
 fn the_manifests_for_namespaces_are_fresh() {
     let path = Path::new(ROOT).join("config/enforcement/manifests.yaml");
-    let generated = namespaces_yaml(&Options::default()).unwrap();
+    let generated = both_variants_yaml(&Options::default()).unwrap();
     if std::env::var_os("UPDATE_GENERATED").is_some() {
         std::fs::write(&path, &generated).unwrap();
     }

@@ -7,15 +7,14 @@ use sluice_gates::ManagedNamespaces;
 use crate::manifests::cel::syntax::{self, field, not_supported, variable, when};
 use crate::manifests::conditions::entry::{Entry, condition};
 use crate::manifests::options::Options;
-use crate::manifests::policies::made_templates;
-use crate::manifests::policies::policy::{Rules, Validating, document};
+use crate::manifests::policies::policy::{Rules, Validating};
 use crate::manifests::webhook_rules::rule;
 
 /// The name of the policy.
 const NAME: &str = "sluice-namespaces";
 
 /// The policy.
-fn policy(options: &Options) -> Validating {
+pub(super) fn policy(options: &Options) -> Validating {
     let label = Entry::label(ENFORCEMENT_LABEL);
     let value = format!("string(object.metadata.labels['{ENFORCEMENT_LABEL}'])");
     let values = ManagedNamespaces::LABEL_VALUES;
@@ -44,21 +43,4 @@ fn policy(options: &Options) -> Validating {
         outcomes: vec![syntax::no_problems()],
     };
     rules.validating(options)
-}
-
-/// The text of `config/enforcement/manifests.yaml`.
-///
-/// # Errors
-/// It can't be written as YAML.
-pub fn yaml(options: &Options) -> Result<String, serde_saphyr::ser::Error> {
-    let text = "# Which values the label sluice.dev/enforcement of a namespace may have; and that what holds pods stays in the\n\
-                # templates that they are made from.\n\
-                # Generated from webhooks/src/manifests/policies by\n\
-                # UPDATE_GENERATED=1 cargo test -p sluice-webhooks. Do not edit.\n"
-        .to_owned();
-    let all = [policy(options), made_templates::rules().validating(options)];
-    all.iter()
-        .try_fold(text, |text, Validating { policy, binding }| {
-            Ok(text + &document(policy)? + &document(binding)?)
-        })
 }
