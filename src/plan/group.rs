@@ -349,7 +349,9 @@ fn finished(
         .map(|set| u32::try_from(set.count).unwrap_or_default());
     let present = u32::try_from(of(PodPhase::Succeeded).count()).unwrap_or(u32::MAX);
     let succeeded = gone.fold(present, u32::saturating_add);
-    if total <= succeeded {
+    // Members may disagree about the total.
+    let runs = pods.iter().any(|(_, pod)| pod.is_released());
+    if total <= succeeded && !runs {
         return Some(Finished {
             succeeded: true,
             message: format!("All {total} pods of the group succeeded"),
@@ -360,7 +362,6 @@ fn finished(
         .iter()
         .filter_map(|(_, pod)| group(pod))
         .any(|group| !group.is_retriable);
-    let runs = pods.iter().any(|(_, pod)| pod.is_released());
     (0 < failed && is_final && !runs).then(|| Finished {
         succeeded: false,
         message: format!(

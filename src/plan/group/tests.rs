@@ -348,6 +348,22 @@ fn a_group_is_ready_when_it_is_complete_and_free() {
     assert!(!ready(vec![waits("a", 0), ended("b", 1, "Failed", true)]));
 }
 
+/// The oldest pod that is left says another total than the one that the group was admitted by.
+#[test]
+fn a_group_has_not_finished_while_a_member_runs() {
+    let of_one = |change: fn(&mut Value)| {
+        member("b", 1, |pod| {
+            pod["metadata"]["annotations"]["sluice.dev/pod-group-total-count"] = json!("1");
+            release(pod);
+            change(pod);
+        })
+    };
+    let left = |pod: Pod| planned_with_gone(&[pod], Some(admitted()), 1);
+    assert_eq!(left(of_one(|_| ())), "report []");
+    let succeeded = of_one(|pod| pod["status"]["phase"] = json!("Succeeded"));
+    assert!(left(succeeded).starts_with("finish"));
+}
+
 #[test]
 fn pods_that_do_not_agree_about_their_group_are_told() {
     let other = |name: &str, minute, total: &str, class: &str| {
