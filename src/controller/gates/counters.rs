@@ -14,6 +14,7 @@ use crate::cache::Subject;
 use crate::cache::held::Held;
 use crate::controller::Controller;
 use crate::plan::gates::counter::{self, PlaceAtGate};
+use crate::plan::workload::priority::Priority;
 
 /// Why such a gate is lifted, in the record of the object.
 const FREE: &str = "a place was free";
@@ -103,15 +104,24 @@ impl Controller {
         counter::first(waiting.map(|held| self.place_at_gate(held)), count)
     }
 
+    /// A gate is shared by tenants. Which classes an object may name says its ClusterQueue: without one it goes before
+    /// nobody.
     fn place_at_gate(&self, held: &Held) -> PlaceAtGate {
+        let of_queue = |queue: &QueueName, priority: Option<Priority>| {
+            priority.filter(|priority| *queue != QueueName::None || priority.value < 0)
+        };
         let priority = match &held.subject {
             Subject::Pod(uid) => {
                 let pod = self.objects.pods.of(uid);
-                pod.and_then(|(key, pod)| self.pod_priority(&key.namespace, pod).ok())
+                pod.and_then(|(key, pod)| {
+                    of_queue(&pod.queue, self.pod_priority(&key.namespace, pod).ok())
+                })
             }
             subject => {
                 let job = self.objects.job_of(subject);
-                job.and_then(|(key, job)| self.priority(&key.namespace, job).ok())
+                job.and_then(|(key, job)| {
+                    of_queue(&job.queue, self.priority(&key.namespace, job).ok())
+                })
             }
         };
         PlaceAtGate::new(priority.as_ref(), held.created, held.subject.clone())
