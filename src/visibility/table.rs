@@ -94,42 +94,54 @@ impl<S: Sync> FromRequestParts<S> for Form {
 }
 
 impl Form {
-    /// The first of the forms that somebody accepts that can be answered in.
+    /// Of the forms that somebody accepts and that can be answered in, the first of those with the greatest weight (RFC 9110,
+    /// 12.4.2).
     fn read(accept: &str, query: Option<&str>) -> Result<Self, Problem> {
         if accept.trim().is_empty() {
             return Ok(Self::Object);
         }
-        let mut ranges = accept.split(',');
-        let form = ranges.find_map(|range| Self::of_range(range, query));
-        form.ok_or(Problem::NotAcceptable)
+        let mut best: Option<(f32, Self)> = None;
+        for range in accept.split(',') {
+            if let Some((weight, form)) = Self::of_range(range, query)
+                && best.as_ref().is_none_or(|(most, _)| *most < weight)
+            {
+                best = Some((weight, form));
+            }
+        }
+        let best = best.filter(|(weight, _)| 0.0 < *weight);
+        best.map(|(_, form)| form).ok_or(Problem::NotAcceptable)
     }
 
-    fn of_range(range: &str, query: Option<&str>) -> Option<Self> {
+    /// The form that a media range asks for, with its weight.
+    fn of_range(range: &str, query: Option<&str>) -> Option<(f32, Self)> {
         let mut parts = range.split(';').map(str::trim);
         let media = parts.next().unwrap_or_default();
         if !matches!(media, "application/json" | "application/*" | "*/*") {
             return None;
         }
         let (mut of_kind, mut group, mut version) = (None, None, None);
+        let mut weight = 1.0;
         for (name, value) in parts.filter_map(|part| part.split_once('=')) {
             match name {
                 "as" => of_kind = Some(value),
                 "g" => group = Some(value),
                 "v" => version = Some(value),
+                "q" => weight = value.parse().unwrap_or(weight),
                 _ => {}
             }
         }
         let version = match (of_kind, group, version) {
-            (None, _, _) => return Some(Self::Object),
+            (None, _, _) => return Some((weight, Self::Object)),
             (Some("Table"), Some("meta.k8s.io"), Some("v1")) => "v1",
             (Some("Table"), Some("meta.k8s.io"), Some("v1beta1")) => "v1beta1",
             _ => return None,
         };
         let mut pairs = query.unwrap_or_default().split('&');
-        Some(Self::Table {
+        let table = Self::Table {
             version,
             has_objects: !pairs.any(|pair| pair == "includeObject=None"),
-        })
+        };
+        Some((weight, table))
     }
 
     /// The answer in this form.
@@ -234,6 +246,18 @@ mod tests {
                 "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json;q=0.9",
                 None,
                 Ok(Form::Object),
+            ),
+            (
+                "a table, if need be",
+                "application/json;as=Table;v=v1;g=meta.k8s.io;q=0.5, application/json",
+                None,
+                Ok(Form::Object),
+            ),
+            (
+                "anything but JSON",
+                "application/json;q=0, application/json;as=Table;v=v1;g=meta.k8s.io;q=0",
+                None,
+                Err(Problem::NotAcceptable),
             ),
             (
                 "what there is not",

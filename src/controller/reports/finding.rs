@@ -14,6 +14,7 @@ use crate::cache::conditions::{self, Type};
 use crate::cache::workload::workload_name;
 use crate::cache::{JobKey, JobRecord, PodKey, PodRecord, Subject, WorkloadKey, WorkloadRecord};
 use crate::controller::Controller;
+use crate::plan::turn;
 use crate::plan::workload::pending_reason::{self, NotReserved};
 use crate::process::hashing::HashMap;
 use crate::visibility::{Findings, Found, HOLDERS_MAX, Job, Named, State, Stated, Why};
@@ -85,19 +86,33 @@ impl Controller {
         // One that a user made stands for nothing.
         let subject = record.owner.as_ref()?.subject.clone();
         let (state, why) = self.how_it_stands(&subject, &key, record);
-        let reserved = conditions::find(&record.status.conditions, Type::QuotaReserved);
-        let since = reserved.map(|condition| condition.last_transition_time.0);
+        let since = match state {
+            State::Pending | State::Gated => turn::waits_since(record),
+            _ => record.since(Type::QuotaReserved).or(record.created),
+        };
+        let gates = match state {
+            State::Gated => self.gates_of_pods(&subject),
+            _ => Vec::new(),
+        };
         let queue = LocalQueueKey::new(namespace.clone(), record.spec.queue_name.as_str());
         Some(self.stated(Stated {
             found: found_of(&key, record),
             id: subject.id(),
             namespace: namespace.clone(),
             made: record.created,
-            since: since.or(record.created),
+            since,
             why,
+            gates,
             local_queue: Some(queue),
             ..nothing_of(state)
         }))
+    }
+
+    /// What gates hold the pods of a job or group.
+    fn gates_of_pods(&self, subject: &Subject) -> Vec<String> {
+        let pods = self.objects.pods_of(subject).into_iter();
+        let gates: BTreeSet<String> = pods.flat_map(|(_, pod)| gates_of_pod(pod)).collect();
+        gates.into_iter().collect()
     }
 
     /// How far a Workload has come, and why.
@@ -185,7 +200,7 @@ impl Controller {
         let gates = gates_of_pod(pod);
         let (state, why) = self.how_pod_stands(pod, &id, &gates)?;
         let admitted = pod.admitted.as_ref().and_then(|read| read.as_ref().ok());
-        let admitted = admitted.filter(|_| state == State::Admitted);
+        let admitted = admitted.filter(|_| matches!(state, State::Admitted | State::Evicted));
         Some(self.stated(Stated {
             found: found_of_pod(&key),
             id,

@@ -37,7 +37,10 @@ pub(super) fn gather(
                     held.oldest,
                 );
             }
-            if let Some(queue) = cluster.cluster_queue_of(key) {
+            // A tenant may name one that is not there.
+            let queue = cluster.cluster_queue_of(key);
+            let queue = queue.filter(|queue| cluster.queues.contains_key(*queue));
+            if let Some(queue) = queue {
                 let of_queue = by_cluster_queue.entry((queue, gate)).or_default();
                 *of_queue = of_queue.and(held);
             }

@@ -66,7 +66,7 @@ async fn a_list_is_the_same_however_small_its_parts_are() {
     let why = one.why.as_ref().map(|why| (&*why.reason, &*why.message));
     assert_eq!(why, Some(("WaitingForQuota", "cpu lacks 1")));
     let since = one.since.map(|since| since.to_string());
-    assert_eq!(since.as_deref(), Some("2026-11-23T11:30:00Z"));
+    assert_eq!(since.as_deref(), Some("2026-11-23T12:00:00Z"));
     let requests = one.requests.iter().map(|(name, _)| name.as_str());
     assert_eq!(requests.collect::<Vec<_>>(), ["cpu", "pods"]);
     let of_local = QueueRef::LocalQueue(sluice_engine::LocalQueueKey::new("blue", "main"));
