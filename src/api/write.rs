@@ -10,13 +10,13 @@ mod words;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
-use kube::Client;
 use kube::api::{
-    Api, ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams,
-    Preconditions,
+    Api, ApiResource, DeleteParams, DynamicObject, ListParams, ObjectList, PartialObjectMeta,
+    Patch, PatchParams, PostParams, Preconditions,
 };
+use kube::{Client, ResourceExt as _};
 use serde_json::{Value, json};
-use sluice_crds::Workload;
+use sluice_crds::{ADMITTED_ANNOTATION, Workload};
 use tracing::warn;
 
 use crate::api::lookup;
@@ -39,6 +39,8 @@ const JOB_CONTROLLER_UID_LABEL: &str = "batch.kubernetes.io/controller-uid";
 
 /// Why nothing is written any more.
 const LEASE_LOST: &str = "the lease is lost";
+/// Most pods of a job that is gone that are looked at: if there are more, its Workload stays.
+const PODS_PAGE: u32 = 500;
 
 /// Sends writes.
 #[derive(Clone)]
@@ -255,7 +257,8 @@ impl Writer {
         versions.is_ok_and(|versions| versions.is_empty())
     }
 
-    /// Whether pods of a batch Job run, whatever labels of ours they carry.
+    /// Whether pods of a batch Job run, whatever labels of ours they carry. One with a record of its own has usage of its
+    /// own: only Sluice writes that.
     async fn pods_run(&self, key: &WorkloadKey, job: Option<&str>) -> Option<Reply> {
         // A UID is what somebody has written into a reference: only what can be one is asked for.
         let job = job.filter(|job| is_like_uid(job))?;
@@ -263,9 +266,19 @@ impl Writer {
         let running = ListParams::default()
             .labels(&format!("{JOB_CONTROLLER_UID_LABEL}={job}"))
             .fields("status.phase!=Succeeded,status.phase!=Failed")
-            .limit(1);
+            .limit(PODS_PAGE);
+        let have_records = |pods: &ObjectList<PartialObjectMeta<Pod>>| {
+            let mut all = pods.items.iter();
+            let is_last = pods
+                .metadata
+                .continue_
+                .as_deref()
+                .unwrap_or_default()
+                .is_empty();
+            is_last && all.all(|pod| pod.annotations().contains_key(ADMITTED_ANNOTATION))
+        };
         match deadline(api.list_metadata(&running)).await {
-            Ok(pods) if pods.items.is_empty() => None,
+            Ok(pods) if have_records(&pods) => None,
             Ok(_) => Some(Reply::Unknown(
                 "pods of its job run: the Workload was not deleted".to_owned(),
             )),

@@ -39,10 +39,12 @@ pub struct Pods {
     by_group: HashMap<GroupKey, BTreeSet<Uid>>,
     /// By namespace and by what their labels name that may be the UID of the job that they were of.
     by_named: HashMap<OwnerKey, BTreeSet<Uid>>,
-    /// By namespace and by their pod set.
+    /// Those that may run, by namespace and by their pod set.
     by_set: HashMap<(Arc<str>, Arc<str>), BTreeSet<Uid>>,
     /// For owners that are no known jobs: the controller that owns them, if any.
     links: HashMap<OwnerKey, Option<Uid>>,
+    /// The last one that was forgotten to be asked for again.
+    last_unlinked: Option<OwnerKey>,
     /// The other way round.
     linked: HashMap<OwnerKey, BTreeSet<Uid>>,
     /// One copy of what many pods have: what they ask for, and who owns them.
@@ -106,7 +108,7 @@ impl Pods {
             let pods = self.by_named.entry(named).or_default();
             pods.insert(record.uid.clone());
         }
-        if let Some(set) = &record.pod_set {
+        if let Some(set) = record.pod_set.as_ref().filter(|_| record.is_released()) {
             let set = (key.namespace.clone(), set.clone());
             let pods = self.by_set.entry(set).or_default();
             pods.insert(record.uid.clone());
@@ -167,7 +169,7 @@ impl Pods {
         self.by_named.get(&key).into_iter().flatten()
     }
 
-    /// The pods of a namespace that say that they are of this pod set.
+    /// The pods of a namespace that may run and say that they are of this pod set.
     pub fn of_set(&self, namespace: &Arc<str>, set: &str) -> impl Iterator<Item = &Uid> {
         let key = (namespace.clone(), set.into());
         self.by_set.get(&key).into_iter().flatten()
@@ -248,11 +250,17 @@ impl Pods {
         self.children(namespace, uid)
     }
 
-    /// Forgets all owners that seemed to have none themselves, and returns the pods below them: what
-    /// could not be read may be readable by now.
-    pub fn unlink_ownerless(&mut self) -> Vec<Uid> {
+    /// Forgets so many owners that seemed to have none themselves, and returns the pods below them: what could not be read
+    /// may be readable by now. All have their turn.
+    pub fn unlink_ownerless(&mut self, max: usize) -> Vec<Uid> {
         let ends = self.links.iter().filter(|(_, owner)| owner.is_none());
-        let ends: Vec<OwnerKey> = ends.map(|(uid, _)| uid.clone()).collect();
+        let mut ends: Vec<OwnerKey> = ends.map(|(uid, _)| uid.clone()).collect();
+        ends.sort_unstable();
+        let last = self.last_unlinked.take();
+        let next = ends.partition_point(|end| last.as_ref().is_some_and(|last| end <= last));
+        ends.rotate_left(next);
+        ends.truncate(max);
+        self.last_unlinked = ends.last().cloned();
         let mut pods = Vec::new();
         for (namespace, uid) in ends {
             pods.extend(self.children(&namespace, &uid));
@@ -381,6 +389,31 @@ mod tests {
             pods.links.is_empty() && pods.linked.is_empty(),
             "nobody needs to know any more"
         );
+    }
+
+    #[test]
+    fn so_many_owners_are_asked_for_again_at_a_time_and_all_have_their_turn() {
+        let blue: Arc<str> = "blue".into();
+        let mut pods = Pods::default();
+        let link = |pods: &mut Pods, name: &str| {
+            put(pods, owned(name, &format!("rs-{name}"), 1));
+            pods.link(&blue, &format!("rs-{name}").into(), None);
+        };
+        for name in ["a", "b", "c", "d", "e"] {
+            link(&mut pods, name);
+        }
+        let mut seen = Vec::new();
+        for _ in 0..3 {
+            let again = pods.unlink_ownerless(2);
+            assert_eq!(again.len(), 2);
+            for pod in &again {
+                let (key, _) = pods.of(pod).unwrap();
+                let name = key.name.to_string();
+                pods.link(&blue, &format!("rs-{name}").into(), None);
+                seen.push(name);
+            }
+        }
+        assert_eq!(seen.concat(), "abcdea");
     }
 
     #[test]

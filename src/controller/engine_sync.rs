@@ -235,7 +235,7 @@ impl Controller {
         let own = self.objects.pods_of(subject).into_iter();
         let pods = own.chain(left_behind).chain(self.detached_pods(subject));
         for (_, pod) in pods {
-            if !(pod.is_released() && pod.is_bound) || self.replaced_pods.contains(&pod.uid) {
+            if !(pod.is_released() && pod.is_bound) || self.has_own_usage(&pod.uid) {
                 continue;
             }
             if let Some(set) = pod_set_of(pod, subject) {

@@ -254,6 +254,8 @@ impl Controller {
         }
         let before = known.and_then(|known| known.owner.as_ref());
         let before = before.map(|owner| owner.subject.clone());
+        let held_quota =
+            known.is_some_and(|known| known.status.admission.is_some() && !known.is_finished());
         if !self.objects.put_workload(key.clone(), record) {
             return;
         }
@@ -272,6 +274,18 @@ impl Controller {
             }
             self.agenda.plan(subject.clone());
             self.sync_workload(&subject);
+            if held_quota && !self.holds_quota(&subject) {
+                self.sync_pods_of(&subject);
+            }
+        }
+    }
+
+    /// What still runs of a job or group that holds no quota any more has usage of its own.
+    fn sync_pods_of(&mut self, subject: &Subject) {
+        let pods = self.objects.pods_of(subject).into_iter();
+        let pods: Vec<Uid> = pods.map(|(_, pod)| pod.uid.clone()).collect();
+        for pod in pods {
+            self.sync_pod(&pod);
         }
     }
 

@@ -17,6 +17,7 @@ use crate::cache::{PodKey, PodRecord, Subject, Uid, WATCH_LAG};
 use crate::controller::Controller;
 use crate::plan::Note;
 use crate::plan::pod::pod_set_of;
+use crate::plan::workload::covers_pod;
 use crate::process::clock::Moment;
 use crate::process::hashing::HashMap;
 
@@ -27,13 +28,20 @@ const LOOKS_MAX: usize = 200;
 #[derive(Debug, Default)]
 pub struct OwnUsage {
     /// What those use that have left their job, until it is recorded on them.
-    left: HashMap<Uid, PodAdmission>,
+    left: HashMap<Uid, Left>,
     /// Since when.
     known: HashMap<Uid, Moment>,
     /// Those that are still to be looked at in this round.
     due: Vec<Uid>,
     /// Pods that have left their job and keep their place there, and that job.
     away: BTreeMap<Uid, Subject>,
+}
+
+/// A pod's share in what the job was admitted with that it has left.
+#[derive(Debug)]
+struct Left {
+    job: Subject,
+    share: PodAdmission,
 }
 
 impl OwnUsage {
@@ -83,7 +91,12 @@ impl Controller {
             .or_else(|| self.released_with(key, pod))
             .or_else(|| self.left_by(key, pod));
         if let Some(holder) = holder {
-            return QuotaOf::With(holder);
+            let has_other = self.has_share_beside(pod, &holder) && !self.has_place(&holder, pod);
+            return if has_other {
+                QuotaOf::Own
+            } else {
+                QuotaOf::With(holder)
+            };
         }
         let is_unknown = pod.mode == PodMode::Child
             && matches!(self.root_of(pod, &key.namespace), Root::Unknown(_));
@@ -103,6 +116,10 @@ impl Controller {
         if let Some(share) = self.replaced_pods.share(&pod.uid) {
             return Some(share.clone());
         }
+        // It ran before it came to what it belongs to now, which may have ended long ago.
+        if let Some(left) = self.own_usage.left.get(&pod.uid) {
+            return Some(left.share.clone());
+        }
         let above = self.belongs_to(pod, &key.namespace);
         let job = above.and_then(|above| self.objects.job_of(&above));
         let job = job.map(|(_, job)| job);
@@ -112,9 +129,6 @@ impl Controller {
         }
         if let Some(Ok(recorded)) = &pod.admitted {
             return Some(recorded.clone());
-        }
-        if let Some(left) = self.own_usage.left.get(&pod.uid) {
-            return Some(left.clone());
         }
         let of_queue = |queue: &QueueName| {
             let QueueName::Named(queue) = queue else {
@@ -186,18 +200,53 @@ impl Controller {
         }
     }
 
+    /// Whether a pod has a share that it took along from another job than this one, or was given alone.
+    fn has_share_beside(&self, pod: &PodRecord, holder: &Subject) -> bool {
+        let recorded = pod.admitted.as_ref();
+        let recorded = recorded.and_then(|record| record.as_ref().ok());
+        let left = self.own_usage.left.get(&pod.uid);
+        recorded.is_some_and(|recorded| recorded.job.is_none())
+            || left.is_some_and(|left| left.job != *holder)
+    }
+
+    /// Whether a job or group was admitted with such a pod, and has no more of them than it was admitted with. Who may
+    /// edit pods and jobs can have any pod belong to any job: by its labels, by a selector, as a member of a group.
+    fn has_place(&self, holder: &Subject, pod: &PodRecord) -> bool {
+        let workload = self.objects.workload_of(holder);
+        let (Some((_, record)), Some(set), Ok(asks)) =
+            (workload, pod_set_of(pod, holder), pod.asks.as_ref())
+        else {
+            return false;
+        };
+        if !covers_pod(record, &set, asks) {
+            return false;
+        }
+        let admission = record.status.admission.iter();
+        let mut assignments = admission.flat_map(|admission| &admission.pod_set_assignments);
+        let count = assignments.find(|assignment| *assignment.name == *set);
+        let count = count.map_or(0, |assignment| {
+            usize::try_from(assignment.count).unwrap_or(0)
+        });
+        let left_behind = self.orphaned_pods(holder).into_iter();
+        let left_behind =
+            left_behind.filter(|(_, pod)| pod_set_of(pod, holder).as_ref() == Some(&set));
+        let all = self.live_pods_of_set(holder, &set).all + left_behind.count();
+        all <= count
+    }
+
     /// Notes that a pod whose usage was that of `subject` says now that it belongs elsewhere: it takes its share
     /// along, until it is recorded on it.
     pub(in crate::controller) fn note_left(&mut self, uid: &Uid, subject: &Subject) {
         let Some((key, pod)) = self.objects.pods.of(uid) else {
             return;
         };
-        let has_other = matches!(self.quota_of(key, pod), QuotaOf::With(_));
-        if has_other || !pod.is_released() || pod.admitted.is_some() {
+        let is_same = self.quota_of(key, pod) == QuotaOf::With(subject.clone());
+        if is_same || !pod.is_released() || pod.admitted.is_some() {
             return;
         }
         if let Some(share) = self.share(pod, subject) {
-            self.own_usage.left.insert(uid.clone(), share);
+            let job = subject.clone();
+            self.own_usage.left.insert(uid.clone(), Left { job, share });
         }
     }
 
@@ -260,6 +309,11 @@ impl Controller {
         self.look_at_places(before.into_iter());
     }
 
+    /// Whether a pod has usage of its own though it was not admitted by itself.
+    pub(in crate::controller) fn has_own_usage(&self, pod: &Uid) -> bool {
+        self.own_usage.known.contains_key(pod)
+    }
+
     /// Looks again at jobs of which a place was taken, or is free again.
     fn look_at_places(&mut self, jobs: impl Iterator<Item = Subject>) {
         for job in jobs {
@@ -294,8 +348,9 @@ impl Controller {
             return None;
         }
         let record = self.own_admission(key, pod)?;
+        let has_left = self.own_usage.left.contains_key(&pod.uid);
         let note = match &pod.queue {
-            _ if pod.owner.is_none() && pod.pod_set.is_some() => Note::warning(
+            _ if has_left || pod.owner.is_none() && pod.pod_set.is_some() => Note::warning(
                 "Detached",
                 format!(
                     "The pod runs, and does not belong to the job any more that it was admitted with: its usage counts in ClusterQueue {:?} until it ends, beside that of the job",

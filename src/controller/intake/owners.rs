@@ -26,6 +26,8 @@ const TRIES: u32 = 3;
 /// How long an answer is kept for the next object with the same owner, and how many are.
 const KEPT: Duration = Duration::from_mins(1);
 const KEPT_MAX: usize = 10_000;
+/// Most owners without an owner that are asked for again at a time: somebody may make thousands.
+const ASKED_AGAIN_MAX: usize = 600;
 
 /// Questions about owners.
 pub struct Owners {
@@ -213,7 +215,7 @@ impl Controller {
         for uid in self.objects.gone_jobs() {
             self.prune(&Subject::Job(uid));
         }
-        for pod in self.objects.pods.unlink_ownerless() {
+        for pod in self.objects.pods.unlink_ownerless(ASKED_AGAIN_MAX) {
             self.pod_changed(&pod);
         }
         let linked = self.objects.pods.linked();
