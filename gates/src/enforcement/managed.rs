@@ -74,7 +74,7 @@ impl Enforced {
 
     /// Whether an object needs a queue to run.
     pub fn requires_queue(self) -> bool {
-        self.unlabelled.requires_queue() && !self.is_dry_run
+        self.unlabelled.is_judged() && !self.is_dry_run
     }
 }
 
@@ -145,7 +145,7 @@ impl ManagedNamespaces {
 
     /// The selector of the configuration, if it manages anything.
     pub fn selector(&self) -> Option<&LabelSelector> {
-        let manages = self.configured.unlabelled.requires_queue();
+        let manages = self.configured.unlabelled.is_judged();
         self.label_selector.as_ref().filter(|_| manages)
     }
 

@@ -29,8 +29,8 @@ impl Unlabelled {
         }
     }
 
-    /// Whether an object needs a queue to run.
-    pub fn requires_queue(self) -> bool {
+    /// Whether objects are judged by this, if only to report what would become of them.
+    pub fn is_judged(self) -> bool {
         self != Self::Ignore
     }
 }

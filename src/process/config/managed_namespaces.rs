@@ -197,7 +197,7 @@ mod tests {
             let text = format!("{{selector: {{matchExpressions: [{requirement}]}}}}");
             let labels = BTreeMap::from([("team".to_owned(), "a".to_owned())]);
             let found = compiled(&text).unwrap().of_namespace("n", &labels);
-            assert_eq!(found.unlabelled.requires_queue(), is_managed, "{operator}");
+            assert_eq!(found.unlabelled.is_judged(), is_managed, "{operator}");
         }
     }
 

@@ -194,7 +194,7 @@ fn hold(request: &Request, edit: &Edit<'_>, policy: &Policy) -> Verdict {
         return Verdict::allowed();
     }
     if request.is_pod() {
-        return pods::hold::hold(request, edit, policy);
+        return pods::hold_patch::hold(request, edit, policy);
     }
     if let Some(problem) = check_can_be_held(request, edit, policy) {
         return Verdict::early(problem);

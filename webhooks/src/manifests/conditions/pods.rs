@@ -15,7 +15,7 @@ use crate::manifests::conditions::entry::{
 };
 use crate::manifests::conditions::marks::tells_of_gates;
 use crate::manifests::options::Options;
-use crate::rules::pods::hold::MARKS_OF_POD;
+use crate::rules::pods::hold_patch::MARKS_OF_POD;
 
 /// The pod is to wait by itself.
 pub(crate) fn hold_pod(options: &Options) -> MatchCondition {

@@ -20,7 +20,7 @@ use crate::manifests::cel::metadata::{self, Map, differs};
 use crate::manifests::cel::syntax::{
     self, filled, forbidden, invalid, not_supported, required, text, variable, when,
 };
-use crate::manifests::cel::{gate_marks, gates, owners, queue, resize};
+use crate::manifests::cel::{gate_marks, gates, growth, owners, queue};
 use crate::manifests::conditions;
 use crate::manifests::held::HeldKind;
 use crate::manifests::options::Options;
@@ -54,7 +54,7 @@ pub(super) fn policy(options: &Options, kinds: &[HeldKind]) -> Rules<Validation>
             "request.operation == 'CREATE' ? variables.createProblems :\n\
              request.?subResource.orValue('') != 'resize' ? variables.updateProblems :\n\
              !variables.hadUsage ? [] :\n{}",
-            resize::problems()
+            growth::problems()
         ),
     ));
     Rules {

@@ -36,7 +36,7 @@ pub(crate) fn required(
     if queue_of(object, policy.queue_labels()).is_some() || !is_top(request, object, policy) {
         return Ok(None);
     }
-    Ok(enforced(request, object, policy)?.filter(|enforced| enforced.unlabelled.requires_queue()))
+    Ok(enforced(request, object, policy)?.filter(|enforced| enforced.unlabelled.is_judged()))
 }
 
 /// What becomes of objects without a queue in the namespace of `request`, if `object` is no exception.
@@ -65,7 +65,7 @@ pub(super) fn in_namespace(
         return Err(early(namespace));
     };
     let enforced = policy.managed_namespaces().of_namespace(namespace, labels);
-    Ok(enforced.unlabelled.requires_queue().then_some(enforced))
+    Ok(enforced.unlabelled.is_judged().then_some(enforced))
 }
 
 /// Whether `object` is an exception, where `request` asks for it.

@@ -4,6 +4,6 @@
 
 pub(crate) mod check_create;
 pub(crate) mod growth;
-pub(crate) mod hold;
+pub(crate) mod hold_patch;
 pub(crate) mod update;
 pub(crate) mod validate;

@@ -9,7 +9,7 @@ use crate::admission::policy::Policy;
 use crate::admission::request::Request;
 use crate::rules::author::{Author, made_for};
 use crate::rules::lifting::marks::is_own_record;
-use crate::rules::pods::hold::hold_at_creation;
+use crate::rules::pods::hold_patch::hold_at_creation;
 use crate::rules::pods::{check_create, growth, update};
 
 /// What is wrong with creating or editing a pod.
