@@ -21,15 +21,13 @@ pub(super) struct HeadRank {
 }
 
 /// The state of the cohorts below the root and of the queue, from the root down: whether they would be
-/// above their quota, and with fair sharing their shares. If one path continues where another ends, the
-/// shorter one is less.
+/// above their quota, and with fair sharing their shares. A level that a path does not have counts as
+/// within its quota, so that a queue gains nothing by its depth alone. With fair sharing only paths of the
+/// same length are compared.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum BorrowingPath {
-    /// The highest bit is the node next to the root.
-    Plain {
-        above_quota: u64,
-        depth: usize,
-    },
+    /// The levels above their quota. The highest bit is the node next to the root.
+    Plain(u64),
     Fair(Vec<(bool, Share)>),
 }
 
@@ -52,8 +50,7 @@ impl BorrowingPath {
         let below_root = quota.below_root(node);
         if settings.fair_sharing.is_none() {
             let depth = below_root.count();
-            let above_quota = above_quota.seen_from_above(depth);
-            return Self::Plain { above_quota, depth };
+            return Self::Plain(above_quota.seen_from_above(depth));
         }
         let standing = |(level, id)| (above_quota.contains(level), quota.share(View::Planned, id));
         let mut path: Vec<(bool, Share)> = below_root.enumerate().map(standing).collect();

@@ -437,18 +437,18 @@ impl Oracle {
             }
         }
         let without_shares = |(path, order, ..): &(Path, Order, QueueName, AssignmentResult)| {
-            let over: Vec<bool> = path.iter().map(|(over, _)| *over).collect();
-            (over, order.clone())
+            // Whoever has fewer levels has none there that uses more than is its own.
+            let deepest = path.iter().rposition(|(over, _)| *over);
+            let upper = path.iter().take(deepest.map_or(0, |deepest| deepest + 1));
+            (upper.map(|(over, _)| *over).collect::<Vec<_>>(), order.clone())
         };
         let other = offers.iter().map(without_shares).min();
-        let first =
-            |offer: &(Path, Order, QueueName, AssignmentResult)| (offer.0.clone(), offer.1.clone());
         let best = if self.settings.fair_sharing.is_some() {
             let root = tree.path(tree.queue(&offers.first()?.2).unwrap()).pop();
             let best = Self::winner(tree, &offers, root.unwrap(), 0);
             best.map(|number| offers.swap_remove(number))
         } else {
-            offers.into_iter().min_by_key(first)
+            offers.into_iter().min_by_key(without_shares)
         };
         tally.shares_decide += u64::from(best.as_ref().map(without_shares) != other);
         self.tally = tally;

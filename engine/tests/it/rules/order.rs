@@ -186,6 +186,26 @@ fn those_within_their_own_quota_go_first() {
 }
 
 #[test]
+fn a_queue_nearer_the_root_goes_first_only_if_nobody_else_keeps_to_its_quota() {
+    let script = |job: &str, then: &str| {
+        check(&format!(
+            "cohort r
+             cohort c in=r
+             queue near in=r default.cpu=2
+             queue far in=c default.cpu=2
+             queue other in=r default.cpu=0
+             held x other default.cpu=2
+             job low near cpu=2
+             job high far priority=1000 {job}
+             decide => {then}"
+        ));
+    };
+    script("cpu=2", "high");
+    // The queue would borrow from its cohort, and so would the cohort.
+    script("cpu=3", "low");
+}
+
+#[test]
 fn the_first_flavor_that_fits_is_taken_with_all_resources_of_its_group() {
     check(
         "queue q default.cpu=2 default.memory=1 spot.cpu=2 spot.memory=4 | x.gpu=1
