@@ -46,7 +46,7 @@ impl Share {
     /// Nothing is borrowed.
     pub const ZERO: Self = Self(0);
 
-    /// Above all others: something is borrowed where nothing could be lent.
+    /// Above all others: part of nothing.
     pub const MAX: Self = Self(i128::MAX);
 
     /// The billionths; `i128::MAX` for an unlimited share.
@@ -58,7 +58,7 @@ impl Share {
         }
     }
 
-    /// Whether something is borrowed with weight zero, or where nothing could be lent.
+    /// Whether something is borrowed with weight zero.
     pub const fn is_unlimited(self) -> bool {
         self.0 >= DUE_NOTHING
     }

@@ -9,7 +9,9 @@ use crate::quota::quota_tree::QuotaTree;
 use crate::quota::view::{NodeId, View};
 
 impl QuotaTree {
-    /// The dominant resource share of a node: what it borrows, in relation to what its parent could lend.
+    /// The dominant resource share of a node: what it borrows, in relation to what its parent could lend. A
+    /// resource of which the parent can lend nothing does not count, as in Kueue: what is used of it was
+    /// admitted before the quota was lowered, and would keep the queue from all other resources.
     pub(crate) fn share(&self, view: View, id: NodeId) -> Share {
         let Some((node, parent)) = self.node(id).and_then(|node| Some((node, node.parent?))) else {
             // The root borrows from nobody.
@@ -27,9 +29,11 @@ impl QuotaTree {
         let share = |(resource, amount): (&ResourceName, Amount)| {
             let cells = self.cells.iter().filter(|((_, of), _)| of == resource);
             let lent = cells.map(|(_, cell)| self.potential(parent, *cell));
-            Share::of(amount, lent.fold(Amount::ZERO, Amount::plus))
+            let lent = lent.fold(Amount::ZERO, Amount::plus);
+            (lent > Amount::ZERO).then(|| Share::of(amount, lent))
         };
-        let dominant = borrowed.into_iter().map(share).max().unwrap_or_default();
+        let shares = borrowed.into_iter().filter_map(share);
+        let dominant = shares.max().unwrap_or_default();
         dominant.weighted(node.weight)
     }
 }

@@ -174,9 +174,9 @@ impl Tree {
             let above = |cell| (self.usage(view, node, cell) - self.subtree(node, cell)).max(0);
             let borrowed: i128 = cells().map(above).sum();
             let lendable: i128 = cells().map(|cell| self.potential(parent, cell)).sum();
-            if borrowed > 0 {
-                let of_this = borrowed.saturating_mul(1_000_000_000);
-                share = share.max(of_this.checked_div(lendable).unwrap_or(i128::MAX));
+            // Of what nobody can lend any more, nothing is anybody's due.
+            if borrowed > 0 && lendable != 0 {
+                share = share.max(borrowed.saturating_mul(1_000_000_000) / lendable);
             }
         }
         weighted(share, self.nodes[node].weight)

@@ -455,3 +455,19 @@ fn a_branch_is_compared_by_the_job_that_stands_for_it() {
          decide => large",
     );
 }
+
+#[test]
+fn what_nobody_can_lend_any_more_counts_in_no_share() {
+    // `x` was admitted before the quota for memory was lowered.
+    check(
+        "fair
+         queue a in=c reclaim=any default.cpu=0 default.memory=0
+         queue b in=c default.cpu=0
+         queue lender in=c default.cpu=4 default.memory=0
+         held x a default.memory=1
+         held b1 b since=1 default.cpu=2
+         held b2 b since=2 default.cpu=2
+         job a1 a cpu=2
+         decide => !b2(fair)",
+    );
+}
