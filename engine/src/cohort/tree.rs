@@ -115,13 +115,14 @@ impl CohortTree {
     /// The order of the workloads of one of its queues.
     pub(crate) fn admission_order<'a>(
         &'a self,
-        node: &QueueNode,
+        node: &'a QueueNode,
         local_queues: &'a LocalQueues,
         flavor_resources: &'a FlavorResources,
     ) -> AdmissionOrder<'a> {
         AdmissionOrder {
             mode: node.config.admission_scope,
             node: node.id,
+            groups: &node.config.resource_groups,
             quota: &self.quota,
             local_queues,
             flavor_resources,

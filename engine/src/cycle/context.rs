@@ -65,7 +65,7 @@ impl Cycle<'_> {
     }
 
     /// The order of the workloads of a queue.
-    pub(super) fn admission_order(&self, node: &QueueNode) -> AdmissionOrder<'_> {
+    pub(super) fn admission_order<'b>(&'b self, node: &'b QueueNode) -> AdmissionOrder<'b> {
         let cells = &self.config.flavor_resources;
         self.tree.admission_order(node, self.local_queues, cells)
     }

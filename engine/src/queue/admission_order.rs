@@ -2,6 +2,7 @@
 //! place that says so: a queue may admit by priority and time alone, or first by the usage of LocalQueues.
 
 use crate::api::queues::AdmissionScope;
+use crate::api::quota::ResourceGroup;
 use crate::api::share::Share;
 use crate::queue::local_queue::LocalQueues;
 use crate::queue::pending::PendingQueue;
@@ -16,6 +17,7 @@ use crate::workload::shape::ClassId;
 pub(crate) struct AdmissionOrder<'a> {
     pub(crate) mode: AdmissionScope,
     pub(crate) node: NodeId,
+    pub(crate) groups: &'a [ResourceGroup],
     pub(crate) quota: &'a QuotaTree,
     pub(crate) local_queues: &'a LocalQueues,
     pub(crate) flavor_resources: &'a FlavorResources,
@@ -28,7 +30,7 @@ impl AdmissionOrder<'_> {
         let key = class.local_queue.as_deref();
         let local_queue = key.and_then(|key| self.local_queues.get(key));
         local_queue.map_or(Share::ZERO, |local_queue| {
-            local_queue.usage_share(self.quota, self.node, self.flavor_resources)
+            local_queue.usage_share(self.quota, self.node, self.groups, self.flavor_resources)
         })
     }
 

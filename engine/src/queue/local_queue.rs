@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::api::amount::Amount;
 use crate::api::names::{LocalQueueKey, QueueName, ResourceName, WorkloadId};
 use crate::api::queues::{Consumed, LocalQueue, StopPolicy};
+use crate::api::quota::ResourceGroup;
 use crate::api::share::Share;
 use crate::queue::demand::Demand;
-use crate::quota::flavor_resources::FlavorResources;
-use crate::quota::quota_tree::QuotaTree;
+use crate::quota::flavor_resources::{FlavorResource, FlavorResources};
+use crate::quota::quota_tree::{QuotaTree, configured_quotas};
 use crate::quota::usage::QueueUsage;
 use crate::quota::view::NodeId;
 use crate::workload::lookup::Lookup;
@@ -29,11 +30,13 @@ pub(crate) struct LocalQueueState {
 }
 
 impl LocalQueueState {
-    /// Past and present usage, in relation to the quota of the ClusterQueue.
+    /// Past and present usage, in relation to the quota of the ClusterQueue, which has these groups. Of a
+    /// resource of which it has no quota itself, in relation to what it could borrow: else no usage would count.
     pub(crate) fn usage_share(
         &self,
         quota_tree: &QuotaTree,
         node: NodeId,
+        groups: &[ResourceGroup],
         cells: &FlavorResources,
     ) -> Share {
         let mut quota: BTreeMap<&ResourceName, Amount> = BTreeMap::new();
@@ -52,8 +55,12 @@ impl LocalQueueState {
             let used = used.get(resource).copied().unwrap_or_default();
             Share::of(used.plus(before.copied().unwrap_or_default()), quota)
         };
-        let has_quota = |(_, quota): &(&ResourceName, Amount)| *quota > Amount::ZERO;
-        let shares = quota.into_iter().filter(has_quota).map(share);
+        let with_borrowable = |(resource, own): (_, Amount)| {
+            let borrowable = || borrowable(quota_tree, node, groups, cells, resource);
+            let quota = if own > Amount::ZERO { own } else { borrowable() };
+            (quota > Amount::ZERO).then_some((resource, quota))
+        };
+        let shares = quota.into_iter().filter_map(with_borrowable).map(share);
         let dominant = shares.max().unwrap_or_default();
         dominant.weighted(weight.unwrap_or_default())
     }
@@ -75,4 +82,19 @@ impl LocalQueueState {
     pub(crate) fn is_empty(&self) -> bool {
         self.object.is_none() && self.workloads.is_empty()
     }
+}
+
+/// How much of a resource a ClusterQueue with these groups could use, in all its flavors together.
+fn borrowable(
+    quota_tree: &QuotaTree,
+    node: NodeId,
+    groups: &[ResourceGroup],
+    cells: &FlavorResources,
+    resource: &ResourceName,
+) -> Amount {
+    let of_resource = |(_, of): &FlavorResource| of == resource;
+    let named = configured_quotas(groups).into_keys().filter(of_resource);
+    let named = named.filter_map(|(flavor, resource)| cells.get(&flavor, &resource));
+    let amounts = named.map(|cell| quota_tree.potential(node, cell));
+    amounts.fold(Amount::ZERO, Amount::plus)
 }

@@ -26,7 +26,7 @@ use sluice_engine::{
 };
 
 pub(crate) use self::usage::charge_of;
-use crate::oracle::choice::{Assignment, AssignmentResult, Scene};
+use crate::oracle::choice::{Assignment, AssignmentResult, Scene, group_of};
 pub(crate) use crate::oracle::quota::clamp;
 use crate::oracle::quota::{Charge, Node, Tree, View, weighted};
 use crate::oracle::tally::Tally;
@@ -545,7 +545,19 @@ impl Oracle {
         let resources: BTreeSet<_> = tree.cells.iter().map(|(_, resource)| resource).collect();
         for resource in resources {
             let cells = (0..tree.cells.len()).filter(|cell| tree.cells[*cell].1 == *resource);
-            let quota: i128 = cells.map(|cell| tree.subtree(node, cell)).sum();
+            let cells: Vec<usize> = cells.collect();
+            let mut quota: i128 = cells.iter().map(|cell| tree.subtree(node, *cell)).sum();
+            if quota == 0 {
+                // What it could have in the flavors that it names for this.
+                let named = |cell: &&usize| {
+                    let group = group_of(&queue.resource_groups, resource);
+                    let mut flavors = group.into_iter().flat_map(|(_, group)| &group.flavors);
+                    let found = flavors.find(|flavor| flavor.name == tree.cells[**cell].0);
+                    found.is_some_and(|flavor| flavor.resources.contains_key(resource))
+                };
+                let named = cells.iter().filter(named);
+                quota = named.map(|cell| tree.potential(node, *cell)).sum();
+            }
             let sum = consumed(resource).unwrap_or_default() + used(resource);
             if quota > 0 {
                 most = most.max(sum.saturating_mul(1_000_000_000) / quota);

@@ -151,7 +151,7 @@ impl Tree {
     }
 
     /// The largest charge that would fit at a node if nothing were used.
-    fn potential(&self, node: usize, cell: usize) -> i128 {
+    pub(crate) fn potential(&self, node: usize, cell: usize) -> i128 {
         let mut kept_below = 0;
         let mut most = i128::MAX;
         for node in self.path(node) {

@@ -132,6 +132,29 @@ fn the_local_queue_that_has_used_less_goes_first() {
 }
 
 #[test]
+fn usage_counts_where_the_quota_is_in_the_cohort_too() {
+    check(
+        "cohort c default.cpu=4
+         queue q in=c by-usage default.cpu=0
+         local heavy queue=q used=cpu:8
+         local light queue=q
+         job h heavy cpu=4
+         job l light cpu=4
+         decide => l",
+    );
+    // Of memory there is plenty, and of cpu half was used.
+    check(
+        "cohort c default.cpu=4 default.memory=100 spot.cpu=100
+         queue q in=c by-usage default.cpu=0 default.memory=0
+         local one queue=q used=cpu:2
+         local other queue=q used=memory:49
+         job j one cpu=4
+         job k other cpu=4
+         decide => k",
+    );
+}
+
+#[test]
 fn what_was_used_is_forgotten_in_time() {
     // Half a week ago one used all, then the other.
     check(
