@@ -195,10 +195,8 @@ impl FairnessCheck<'_> {
         if !target.uses_borrowed_quota(quota, self.scarce, common_ancestor) {
             return Err(Unfair::Candidate);
         }
-        if self
-            .preemptor
-            .may_reclaim_beyond(quota, common_ancestor.preemptor_side)
-        {
+        let at = common_ancestor.preemptor_side;
+        if (self.preemptor).may_reclaim_scarce_beyond(quota, at, self.scarce) {
             return Ok(PreemptionRight::InCohortReclamation);
         }
         let (preemptor_side, before) = self.shares(quota, common_ancestor);

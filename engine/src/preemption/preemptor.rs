@@ -89,11 +89,32 @@ impl Preemptor<'_> {
     /// subtree fits the request, all above it are searched. A preemptor that may not borrow always has to
     /// preempt what keeps its own queue from staying within its quota.
     pub(crate) fn may_reclaim_beyond(&self, quota: &QuotaTree, at: NodeId) -> bool {
+        self.stays_within_below(quota, at, |_| true)
+    }
+
+    /// The same with fair sharing, where only the scarce cells count: what is borrowed of others keeps no queue
+    /// from its own quota of what it lacks. Kueue does the same.
+    pub(crate) fn may_reclaim_scarce_beyond(
+        &self,
+        quota: &QuotaTree,
+        at: NodeId,
+        scarce: &BTreeSet<FlavorResourceId>,
+    ) -> bool {
+        self.stays_within_below(quota, at, |cell| scarce.contains(cell))
+    }
+
+    /// Whether its queue, or a cohort above it up to `at`, would stay within its quota of these cells.
+    fn stays_within_below(
+        &self,
+        quota: &QuotaTree,
+        at: NodeId,
+        counts: impl Fn(&FlavorResourceId) -> bool,
+    ) -> bool {
         if self.borrowing == Borrowing::Forbidden {
             return true;
         }
         let mut above_quota = Levels::default();
-        for (cell, amount) in self.requested {
+        for (cell, amount) in self.requested.iter().filter(|(cell, _)| counts(cell)) {
             above_quota = above_quota.or(quota.levels_above_quota(self.node, *cell, *amount));
         }
         let mut path = quota.path(self.node).enumerate();

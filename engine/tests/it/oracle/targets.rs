@@ -233,6 +233,16 @@ impl<'a> Preemptor<'a> {
             .any(|node| self.stays_within(view, *node))
     }
 
+    /// The same, whatever any of them uses of what is not contested.
+    fn takes_back_contested(&self, view: &View, s: usize) -> bool {
+        let with = view.with(self.queue, self.charge);
+        let mut path = self.tree.path(self.queue);
+        path.truncate(path.iter().position(|node| *node == s).unwrap() + 1);
+        let contested = self.contested();
+        let is_above = |node: &usize| self.tree.is_above(&with, *node, contested.clone());
+        !path.iter().all(is_above)
+    }
+
     /// Whether a node on the way up stays within its own, with the one who wants room.
     fn stays_within(&self, view: &View, s: usize) -> bool {
         let with = view.with(self.queue, self.charge);
@@ -455,7 +465,7 @@ impl<'a> Preemptor<'a> {
             return None;
         }
         // One who may not borrow takes nothing before it keeps to its own.
-        if !self.may_borrow || self.takes_back(&left, s) {
+        if !self.may_borrow || self.takes_back_contested(&left, s) {
             return Some(InCohortReclamation);
         }
         let holder = candidate.holder;

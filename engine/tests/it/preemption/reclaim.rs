@@ -170,3 +170,36 @@ fn of_equal_shares_the_lowest_priority_gives_first() {
          decide => !low(reclaim)",
     );
 }
+
+#[test]
+fn by_shares_quota_is_taken_back_whatever_is_borrowed_of_others() {
+    let script = |fair: &str, memory: u32, then: &str| {
+        check(&format!(
+            "{fair}
+             queue q in=c reclaim=any default.cpu=4 default.memory=0
+             queue b in=c default.cpu=0 default.memory=0
+             queue lender in=c default.cpu=0 default.memory=8
+             held h b default.cpu=4
+             job j q cpu=4 memory={memory}
+             decide => {then}"
+        ));
+    };
+    script("fair", 0, "!h(reclaim)");
+    script("fair", 8, "!h(reclaim)");
+    // Without fair sharing it is judged by all that the job requests.
+    script("flavor x", 0, "!h(reclaim)");
+    script("flavor x", 8, "");
+}
+
+#[test]
+fn by_shares_what_is_borrowed_of_the_scarce_is_still_judged_by_shares() {
+    check(
+        "fair
+         queue q in=c reclaim=any default.cpu=3 default.memory=0
+         queue b in=c default.cpu=0 default.memory=0
+         queue lender in=c default.cpu=1 default.memory=8
+         held h b default.cpu=4
+         job j q cpu=4 memory=8
+         decide =>",
+    );
+}
