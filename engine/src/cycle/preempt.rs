@@ -116,7 +116,7 @@ impl Cycle<'_> {
             self.check(is_listed, "a target was not evicted before");
             let is_first = self.tree.preemption_round.add(id.clone());
             self.check(is_first, "a workload is preempted once in a round");
-            self.nominations.add_target(by.clone());
+            self.nominations.nominate(by);
             self.remove_target(target);
             self.tree.evicting = self.tree.evicting.saturating_add(1);
             self.decisions.push(Decision::Evict { id, reason });

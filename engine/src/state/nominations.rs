@@ -12,10 +12,27 @@ pub(crate) struct Nominations {
     evicting: BTreeMap<WorkloadId, usize>,
     /// Workloads of which a target has stopped since the last decision.
     ready: BTreeSet<WorkloadId>,
+    /// Workloads that request something else than what their targets were evicted for.
+    withdrawn: BTreeSet<WorkloadId>,
 }
 
 impl Nominations {
-    /// A target of `whom` was evicted.
+    /// It is decided that a target of `whom` is evicted. So its targets are for what it requests now.
+    pub(crate) fn nominate(&mut self, whom: &WorkloadId) {
+        self.withdrawn.remove(whom);
+        self.add_target(whom.clone());
+    }
+
+    /// The targets of `whom` were evicted for another request: it comes first no longer, when they have stopped
+    /// or before.
+    pub(crate) fn withdraw(&mut self, whom: &WorkloadId) {
+        self.ready.remove(whom);
+        if self.evicting.contains_key(whom) {
+            self.withdrawn.insert(whom.clone());
+        }
+    }
+
+    /// A target of `whom` is evicted.
     pub(crate) fn add_target(&mut self, whom: WorkloadId) {
         let evicting = self.evicting.entry(whom).or_default();
         *evicting = evicting.saturating_add(1);
@@ -33,18 +50,24 @@ impl Nominations {
                 self.evicting.remove(whom);
             }
         }
-        self.ready.insert(whom.clone());
+        if !self.withdrawn.contains(whom) {
+            self.ready.insert(whom.clone());
+        }
         was_there
     }
 
     /// Takes the workloads of which a target has stopped since the last call. The next decision considers
     /// them first.
     pub(crate) fn take_ready(&mut self) -> BTreeSet<WorkloadId> {
+        // A target whose usage changes is listed anew, so that it seems to have stopped between two events.
+        let evicting = &self.evicting;
+        self.withdrawn.retain(|whom| evicting.contains_key(whom));
         std::mem::take(&mut self.ready)
     }
 
     /// The workloads that wait for their targets to stop.
     pub(crate) fn waiting(&self) -> impl Iterator<Item = &WorkloadId> {
-        self.evicting.keys()
+        let whom = self.evicting.keys();
+        whom.filter(|whom| !self.withdrawn.contains(*whom))
     }
 }

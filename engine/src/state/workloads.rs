@@ -8,7 +8,9 @@ use crate::queue::local_queue::LocalQueueState;
 use crate::quota::view::View;
 use crate::state::engine::Engine;
 use crate::workload::info::{AdmissionUsage, WorkloadInfo, WorkloadPhase};
-use crate::workload::transition::{carries_out_decision, keeps_usage, next_state};
+use crate::workload::transition::{
+    carries_out_decision, keeps_usage, next_state, requests_anew,
+};
 
 const SHAPE_IS_USED: &str = "the shape of a workload is in use";
 
@@ -48,6 +50,9 @@ impl Engine {
         }
         let ends_round = !before.is_some_and(|before| carries_out_decision(before, &info));
         let keeps_usage = before.is_some_and(|before| keeps_usage(before, &info));
+        if before.is_some_and(|before| requests_anew(before, &info)) {
+            self.nominations.withdraw(&id);
+        }
         let id = self.workloads.key(&id).cloned().unwrap_or(id);
         if ends_round {
             self.end_preemption_round_of(&id);

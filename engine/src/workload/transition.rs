@@ -83,6 +83,14 @@ pub(crate) fn carries_out_decision(before: &WorkloadInfo, after: &WorkloadInfo) 
         }
 }
 
+/// Whether a workload requests something else, elsewhere, or is less important: what was evicted for it before
+/// was not evicted for this.
+pub(crate) fn requests_anew(before: &WorkloadInfo, after: &WorkloadInfo) -> bool {
+    before.queue != after.queue
+        || before.shape.id != after.shape.id
+        || after.priority < before.priority
+}
+
 /// Whether both have the same usage, so that no quota is freed or taken. The nodes of their pods do not
 /// matter.
 pub(crate) fn keeps_usage(before: &WorkloadInfo, after: &WorkloadInfo) -> bool {

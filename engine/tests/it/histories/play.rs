@@ -388,7 +388,8 @@ fn bind(mut admission: Admission, bound: u32) -> Admission {
 }
 
 /// An engine that is told what the oracle knows, in an order that depends on `salt`. Those whose
-/// eviction was decided are on their way out by then, but for those that don't go.
+/// eviction was decided are on their way out by then, but for those that don't go. Nobody is told of a preemptor that has
+/// changed its mind, as only an engine that has seen that knows it.
 pub(crate) fn rebuilt(oracle: &Oracle, engine: &Engine, salt: u64) -> Engine {
     let mut events: Vec<Event> = Vec::new();
     events.extend(oracle.flavors.values().cloned().map(Event::UpsertFlavor));
@@ -408,11 +409,16 @@ pub(crate) fn rebuilt(oracle: &Oracle, engine: &Engine, salt: u64) -> Engine {
     }));
     for (id, workload) in &oracle.workloads {
         let assumed = oracle.assumed.get(id).cloned();
+        let by = oracle.made_to_go_by(id).cloned();
+        let by = by.filter(|by| !oracle.changed_its_mind.contains(by));
         let state = match (&workload.state, assumed) {
             (WorkloadState::Admitted(admission), _)
                 if oracle.asked.contains_key(id) && workload.evictable =>
             {
-                WorkloadState::Evicting(admission.clone(), oracle.made_to_go_by(id).cloned())
+                WorkloadState::Evicting(admission.clone(), by)
+            }
+            (WorkloadState::Evicting(admission, _), None) => {
+                WorkloadState::Evicting(admission.clone(), by)
             }
             (_, Some(admission)) => WorkloadState::Admitted(admission),
             (state, None) => state.clone(),

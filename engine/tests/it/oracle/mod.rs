@@ -48,6 +48,8 @@ pub(crate) struct Oracle {
     pub(crate) asked: BTreeMap<WorkloadId, EvictReason>,
     /// For whom somebody has left since the last decision.
     pub(crate) left_for: BTreeSet<WorkloadId>,
+    /// Who has asked for something else since others had to leave for it.
+    pub(crate) changed_its_mind: BTreeSet<WorkloadId>,
     /// Who was preempted in the present round of each tree, by its root.
     pub(crate) rounds: BTreeMap<Node, BTreeSet<WorkloadId>>,
     /// The time of the last decision.
@@ -120,6 +122,7 @@ impl Oracle {
             assumed: BTreeMap::new(),
             asked: BTreeMap::new(),
             left_for: BTreeSet::new(),
+            changed_its_mind: BTreeSet::new(),
             rounds: BTreeMap::new(),
             decided_at: None,
             consumed: BTreeMap::new(),
@@ -130,9 +133,13 @@ impl Oracle {
 
     pub(crate) fn apply(&mut self, event: Event) {
         let before = self.leaving_for();
+        if let Event::UpsertWorkload(workload) = &event {
+            self.may_change_its_mind(workload);
+        }
         self.take_in_and_end_rounds(event);
         let after = self.leaving_for();
         let gone = before.iter().filter(|(id, by)| after.get(*id) != Some(by));
+        let gone = gone.filter(|(_, by)| !self.changed_its_mind.contains(*by));
         self.left_for.extend(gone.map(|(_, by)| by.clone()));
     }
 
@@ -233,6 +240,8 @@ impl Oracle {
             }
         }
         let left_for = std::mem::take(&mut self.left_for);
+        let waited_for: BTreeSet<WorkloadId> = self.leaving_for().into_values().collect();
+        self.changed_its_mind.retain(|id| waited_for.contains(id));
         for root in self.roots() {
             let tree = self.tree(&root);
             let preempted = self.rounds.get(&root).into_iter().flatten();
@@ -353,6 +362,7 @@ impl Oracle {
                         claims.insert(id, claim);
                         continue;
                     }
+                    self.changed_its_mind.remove(&id);
                     for Target { id: victim, right } in victims {
                         match right {
                             PreemptionRight::InClusterQueue => self.tally.own += 1,

@@ -79,6 +79,7 @@ impl Oracle {
     /// Who waits in a tree and is promised room, in order.
     fn promised(&self, tree: &Tree, now: Time) -> Vec<WorkloadId> {
         let mut ids: BTreeSet<WorkloadId> = self.leaving_for().into_values().collect();
+        ids.retain(|id| !self.changed_its_mind.contains(id));
         ids.extend(self.left_for.iter().cloned());
         let queues = self.queues.values();
         let queues = queues.filter(|q| self.active(q) && tree.queue(&q.name).is_some());
@@ -115,6 +116,23 @@ impl Oracle {
             AssignmentResult::No => None,
             AssignmentResult::Later(_, victims) if !victims.is_empty() => None,
             _ => Some((queue, first, verdict)),
+        }
+    }
+
+    /// Whoever wants other pods, waits elsewhere, or counts for less is promised nothing that was to be left for
+    /// it before.
+    pub(super) fn may_change_its_mind(&mut self, workload: &Workload) {
+        let Some(known) = self.workloads.get(&workload.id) else {
+            return;
+        };
+        let is_still = (&known.queue, &known.pod_sets) == (&workload.queue, &workload.pod_sets);
+        if is_still && known.priority <= workload.priority {
+            return;
+        }
+        self.left_for.remove(&workload.id);
+        let mut waited_for = self.leaving_for().into_values();
+        if waited_for.any(|by| by == workload.id) {
+            self.changed_its_mind.insert(workload.id.clone());
         }
     }
 

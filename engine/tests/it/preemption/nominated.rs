@@ -57,6 +57,68 @@ fn freed_quota_is_for_those_whom_it_was_freed_for() {
 }
 
 #[test]
+fn whoever_asks_for_something_else_meanwhile_comes_first_no_longer() {
+    let script = |edit: &str, then: &str| {
+        check(&format!(
+            "queue a in=c own=lower default.cpu=1
+             queue b in=c default.cpu=4
+             local other queue=a
+             held t a default.cpu=1
+             held x b default.cpu=4
+             job j a priority=1 cpu=1
+             decide => !t(own)
+             job w b priority=1000 cpu=4
+             {edit}
+             decide =>
+             finish x
+             decide => {then}"
+        ));
+    };
+    // With 4 it would borrow, and `w` would not.
+    script("job j a priority=1 cpu=4", "w");
+    script("job j a priority=1 cpu=4\ngone t", "w");
+    script("evicting t\njob j a priority=1 cpu=4", "w");
+    let script = |edit: &str, then: &str| {
+        check(&format!(
+            "queue a in=c own=lower default.cpu=0
+             queue b in=c default.cpu=0
+             queue lender in=c default.cpu=1
+             local other queue=b
+             held t a default.cpu=1
+             job j a priority=2 cpu=1
+             decide => !t(own)
+             job w b priority=5 cpu=1
+             {edit}
+             finish t
+             decide => {then}"
+        ));
+    };
+    script("", "j");
+    script("job j a priority=3 cpu=1", "j");
+    script("job j a priority=1 cpu=1", "w");
+    script("job j other priority=2 cpu=1", "w");
+    script("job j a priority=2 cpu=1 memory=0", "w");
+    // When `t` has stopped, too.
+    script("gone t\njob j a priority=1 cpu=1", "w");
+    // The targets are for what it requests when it preempts again.
+    check(
+        "queue q own=lower default.cpu=2
+         queue b in=c default.cpu=0
+         held t q default.cpu=1
+         held u q default.cpu=1
+         job j q priority=2 cpu=1
+         decide => !u(own)
+         job j q priority=2 cpu=2
+         decide => !t(own)
+         job w q priority=1 cpu=1
+         gone t
+         decide =>
+         gone u
+         decide => j",
+    );
+}
+
+#[test]
 fn two_nominated_ones_do_not_lose_quota_to_those_before_them() {
     // Either of `huge` and `large` would find room if all of it were free, and comes before those in its
     // queue for whom the others left.
