@@ -10,7 +10,7 @@
 //! | a workload with a reservation is no longer queued | all of the tree |
 //! | a nominated workload has had its turn and is still pending | all of the tree |
 //! | time, where it changes who is the head of a queue, and reservations or a strict queue depend on that | all of the tree |
-//! | any cycle while evicted workloads have usage, as reservations are made again | all of the tree |
+//! | any cycle while evicted workloads have usage, or after one with reservations, as they are made again | all of the tree |
 //! | a workload is queued | its class, if that was not known to be inadmissible or the workload is its new head |
 //! | a workload is no longer queued | the head of its queue, and a class that moved in from beyond the limit |
 //! | an admission is recorded, so the workload can be preempted | the heads of its queue that may preempt it, and all that gain by usage |

@@ -37,6 +37,8 @@ pub(crate) struct CohortTree {
     pub(crate) evicting: usize,
     /// The workloads with a reservation since the last decision.
     pub(crate) with_reservation: BTreeSet<WorkloadId>,
+    /// Those of them that have a part of what they request (`cycle/strict_head.rs`).
+    pub(crate) with_reserved_part: BTreeSet<WorkloadId>,
     pub(crate) preemption_round: PreemptionRound,
 }
 
@@ -103,6 +105,11 @@ impl CohortTree {
     pub(crate) fn queue_inactive(&self, queue: &QueueName) -> Option<&InactiveReason> {
         let own = || self.queues.get(queue).and_then(|n| n.inactive.as_ref());
         self.inactive.as_ref().or_else(own)
+    }
+
+    /// Whether the quota of a workload is reserved, and free once evicted workloads have stopped.
+    pub(crate) fn waits_for_evicted(&self, id: &WorkloadId) -> bool {
+        self.with_reservation.contains(id) && !self.with_reserved_part.contains(id)
     }
 
     /// Re-opens a class for the next decision.

@@ -10,10 +10,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::api::share::Share;
-use crate::cycle::head_ordering::Head;
+use crate::cycle::head_ordering::{Head, HeadOrder};
 use crate::quota::quota_tree::QuotaTree;
 use crate::quota::view::{NodeId, View};
-use crate::workload::queue_order::QueueOrder;
 
 /// The rank of a queue or cohort within its cohort.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -21,7 +20,7 @@ struct FairRank {
     /// Whether it would be above its quota.
     above_quota: bool,
     share: Share,
-    order: QueueOrder,
+    order: HeadOrder,
 }
 
 /// The head of a queue, and the state of the nodes from below the root down to it.
@@ -29,13 +28,13 @@ struct FairRank {
 struct FairHead {
     head: Head,
     path: Vec<(bool, Share)>,
-    order: QueueOrder,
+    order: HeadOrder,
 }
 
 /// The heads below a cohort.
 #[derive(Debug, Default)]
 struct HeadsBelow {
-    orders: BTreeSet<QueueOrder>,
+    orders: BTreeSet<HeadOrder>,
     /// The number of heads that may leave the cohort within its quota.
     within: usize,
 }
@@ -61,7 +60,7 @@ impl FairOrdering {
         quota: &QuotaTree,
         queue: NodeId,
         head: Head,
-        (path, order): (Vec<(bool, Share)>, QueueOrder),
+        (path, order): (Vec<(bool, Share)>, HeadOrder),
     ) {
         self.remove(quota, queue);
         self.top = quota.path(queue).skip(1).last();
@@ -115,7 +114,7 @@ impl FairOrdering {
         &mut self,
         quota: &QuotaTree,
         queue: NodeId,
-        (path, order): (&[(bool, Share)], &QueueOrder),
+        (path, order): (&[(bool, Share)], &HeadOrder),
     ) -> bool {
         let standing = path.iter().rev().skip(1).copied();
         let mut node = queue;

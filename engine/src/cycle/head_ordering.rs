@@ -17,7 +17,23 @@ use crate::workload::queue_order::QueueOrder;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct HeadRank {
     pub(super) path: BorrowingPath,
+    pub(super) order: HeadOrder,
+}
+
+/// The place of a head among those with the same path.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct HeadOrder {
+    /// Whether it can only reserve a part of what it requests. Whoever can be admitted comes first: it would else have
+    /// to preempt for its own quota.
+    pub(super) has_part: bool,
     pub(super) order: QueueOrder,
+}
+
+impl From<QueueOrder> for HeadOrder {
+    fn from(order: QueueOrder) -> Self {
+        let has_part = false;
+        Self { has_part, order }
+    }
 }
 
 /// The state of the cohorts below the root and of the queue, from the root down: whether they would be

@@ -23,10 +23,11 @@ const HEAD_HAS_RANK: &str = "the heads of a queue have the rank under which one 
 
 impl Cycle<'_> {
     /// Collects the head of each queue that has one.
-    pub(super) fn collect_heads(&mut self) {
+    pub(super) fn collect_heads(&mut self, had_reservations: bool) {
+        let is_reserved = had_reservations || self.tree.evicting > 0;
         match self.tree.reopened.take() {
             // Reservations are made again in each cycle, so all heads have to respect them again.
-            EligibleHeads::Of(classes) if self.tree.evicting == 0 => {
+            EligibleHeads::Of(classes) if !is_reserved => {
                 for class in &classes {
                     self.open_class(class);
                 }
@@ -153,7 +154,7 @@ impl Cycle<'_> {
         let (best, above_quota) = (best.clone(), queue_heads.above_quota);
         let rank = HeadRank {
             path: BorrowingPath::of(self.settings, &self.tree.quota, queue, above_quota),
-            order: best,
+            order: best.into(),
         };
         let class = (queue, id);
         self.insert_head(Head { class, order }, rank);

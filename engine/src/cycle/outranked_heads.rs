@@ -24,7 +24,7 @@ impl Cycle<'_> {
         };
         let head = Head {
             class: class.clone(),
-            order: found.order.clone(),
+            order: found.order.order.clone(),
         };
         let (quota, fair_ordering) = (&self.tree.quota, &mut self.progress.fair_ordering);
         fair_ordering.insert(quota, class.0, head, (path.clone(), found.order.clone()));
@@ -71,7 +71,7 @@ impl Cycle<'_> {
             // The fair ordering contains it already.
             return self.set_head_rank(queue, &rank);
         }
-        let order = rank.order.clone();
+        let order = rank.order.order.clone();
         self.insert_head(Head { class, order }, rank);
     }
 

@@ -12,7 +12,8 @@
 //! * it would fit if others were evicted: they are **preempted**, and the cycle ends, as the planned view
 //!   has changed for all heads.
 //!
-//! Otherwise its class is inadmissible until something is freed: of equal workloads only the head needs an
+//! Otherwise, at the head of a strict queue, what is unused of its nominal quota is reserved (`strict_head.rs`).
+//! Else its class is inadmissible until something is freed: of equal workloads only the head needs an
 //! assignment. During a cycle usage only grows, so a rank can only get worse, and it suffices to work out
 //! the exact rank of the best head. The exceptions are considered again after each admission
 //! (`cohort/reopening.rs`, `may_improve`).
@@ -21,20 +22,23 @@ use crate::api::preemption::Preemption;
 use crate::cohort::reopening::ClassRef;
 use crate::cycle::context::{Cycle, QUEUE_IN_TREE};
 use crate::cycle::fit_or_preempt::AssignmentResult;
-use crate::cycle::head_ordering::{BorrowingPath, Head, HeadRank};
+use crate::cycle::head_ordering::{BorrowingPath, Head, HeadOrder, HeadRank};
 use crate::flavor::options::{FlavorOptions, Slots, is_reducible};
+use crate::quota::usage::RequestedUsage;
 use crate::workload::queue_order::QueueOrder;
 use crate::workload::shape::Shape;
 
 impl Cycle<'_> {
     /// Runs the cycle; returns whether another one is due.
     pub(crate) fn run(mut self) -> bool {
+        let had_reservations = !self.tree.with_reservation.is_empty();
         self.tree.with_reservation.clear();
+        self.tree.with_reserved_part.clear();
         if self.tree.inactive.is_some() {
             return false;
         }
         let before = self.decisions.len();
-        self.collect_heads();
+        self.collect_heads(had_reservations);
         let has_nominated = self.admit_nominated();
         let mut preempted = false;
         while !preempted && let Some((rank, head)) = self.next_head() {
@@ -44,7 +48,8 @@ impl Cycle<'_> {
             self.undo_reservation(&reservation);
         }
         // Admissions may have changed what is reserved for others.
-        let may_change = has_nominated || self.tree.evicting > 0;
+        let has_parts = !self.tree.with_reserved_part.is_empty();
+        let may_change = has_nominated || has_parts || self.tree.evicting > 0;
         preempted || (may_change && self.decisions.len() > before)
     }
 
@@ -80,24 +85,16 @@ impl Cycle<'_> {
             result = self.assign(&class, slots, &shape, &order, policy);
         }
         let Some(result) = result else {
-            let is_whole = !shape.pod_sets.iter().any(is_reducible);
-            if slots.fit_is_monotone && is_whole {
-                self.set_blocking_usage(&class, slots, &shape);
-            }
-            self.mark_inadmissible(&class, &order);
+            self.process_without_assignment(class, order, rank, (slots, &shape));
             return false;
         };
-        let (quota, requested) = (&mut self.tree.quota, result.requested());
-        let path = BorrowingPath::with_usage(self.settings, quota, node, requested);
-        let found = HeadRank { path, order };
-        if self.is_outranked_by_another(&class, rank, &found) {
-            let is_rank_final =
-                slots.rank_is_monotone && self.tree.evicting == 0 && !policy.is_enabled();
-            let usage = is_rank_final.then(|| result.requested().clone());
-            self.insert_behind(class, found, usage);
+        let is_rank_final =
+            slots.rank_is_monotone && self.tree.evicting == 0 && !policy.is_enabled();
+        let requested = result.requested();
+        let Some(order) = self.take_turn(&class, order.into(), rank, requested, is_rank_final)
+        else {
             return false;
-        }
-        let order = found.order;
+        };
         match result {
             AssignmentResult::FitsNow(assignment) => self.admit(&class, &order, &assignment),
             AssignmentResult::FitsLater(requested, targets) if targets.is_empty() => {
@@ -111,6 +108,54 @@ impl Cycle<'_> {
             }
         }
         false
+    }
+
+    /// Processes a head that gets nothing: the head of a strict queue reserves what is unused of its nominal quota.
+    fn process_without_assignment(
+        &mut self,
+        class: ClassRef,
+        order: QueueOrder,
+        rank: &HeadRank,
+        (slots, shape): (&Slots, &Shape),
+    ) {
+        let Some(requested) = self.nominal_request(&class, slots, shape) else {
+            let is_whole = !shape.pod_sets.iter().any(is_reducible);
+            if slots.fit_is_monotone && is_whole {
+                self.set_blocking_usage(&class, slots, shape);
+            }
+            return self.mark_inadmissible(&class, &order);
+        };
+        let Some(part) = self.unused_nominal(&class, requested) else {
+            return self.mark_inadmissible(&class, &order);
+        };
+        let order = HeadOrder {
+            has_part: true,
+            order,
+        };
+        if let Some(order) = self.take_turn(&class, order, rank, &part, false) {
+            self.reserve_part(&class, order, part, slots.borrowing);
+        }
+    }
+
+    /// The order of a head whose turn it is, now that it is known what it requests. None if another comes first: it
+    /// is put back with its exact rank, which is final if nothing but unused quota decides what it gets.
+    fn take_turn(
+        &mut self,
+        class: &ClassRef,
+        order: HeadOrder,
+        rank: &HeadRank,
+        requested: &RequestedUsage,
+        is_rank_final: bool,
+    ) -> Option<QueueOrder> {
+        let quota = &mut self.tree.quota;
+        let path = BorrowingPath::with_usage(self.settings, quota, class.0, requested);
+        let found = HeadRank { path, order };
+        if self.is_outranked_by_another(class, rank, &found) {
+            let usage = is_rank_final.then(|| requested.clone());
+            self.insert_behind(class.clone(), found, usage);
+            return None;
+        }
+        Some(found.order.order)
     }
 
     /// Whether nothing can be done for a class, as in the last cycle.

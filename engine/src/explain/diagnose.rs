@@ -97,7 +97,7 @@ impl Engine {
         {
             return Explanation::QueueFull { queue, max };
         }
-        if tree.with_reservation.contains(id) {
+        if tree.waits_for_evicted(id) {
             return Explanation::Nominated { queue };
         }
         Diagnosis {

@@ -97,7 +97,7 @@ impl Explanation {
             ),
             Self::QuotaReserved { queue } => write!(
                 f,
-                "waits in ClusterQueue \"{queue}\": the unused quota is reserved for workloads that come before this one and wait for evicted workloads to stop"
+                "waits in ClusterQueue \"{queue}\": the unused quota is reserved for workloads that come before this one"
             ),
             Self::TargetsProtected { queue } => write!(
                 f,

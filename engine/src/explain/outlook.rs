@@ -8,7 +8,7 @@ use crate::cohort::tree::CohortTree;
 use crate::explain::not_preempted::PreemptionQuery;
 use crate::flavor::options::{FlavorOptions, flavor_options};
 use crate::quota::quota_tree::configured_quotas;
-use crate::quota::view::Borrowing;
+use crate::quota::view::{Borrowing, View};
 use crate::state::engine::Engine;
 
 impl Engine {
@@ -28,7 +28,7 @@ impl Engine {
         let quotas = configured_quotas(&node.config.resource_groups).into_keys();
         let free = quotas.filter_map(|(flavor, resource)| {
             let id = flavor_resources.get(&flavor, &resource)?;
-            let available = tree.quota.available(node.id, id, Borrowing::Allowed);
+            let available = tree.quota.available(View::Now, node.id, id, Borrowing::Allowed);
             Some((flavor, resource, available))
         });
         let admission_order = tree.admission_order(node, &self.local_queues, flavor_resources);
@@ -47,7 +47,7 @@ impl Engine {
         let options = flavor_options(&self.config, &node.config, &info.shape, self.shapes.pod());
         if let FlavorOptions::Slots(slots) = options {
             outlook.short = self.short_resources(id);
-            if !tree.with_reservation.contains(id) {
+            if !tree.waits_for_evicted(id) {
                 let of_shape = (&slots, &*info.shape);
                 let query = PreemptionQuery::new(self, (&tree, node), (&order, &class), of_shape);
                 outlook.not_preempted = query.not_preempted();

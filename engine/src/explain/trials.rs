@@ -10,7 +10,7 @@ use crate::flavor::options::{FlavorChoice, fewest_pods, flavor_choice, flavor_op
 use crate::flavor::undeclared_resources::requests_by_group;
 use crate::quota::flavor_resources::FlavorResourceId;
 use crate::quota::usage::RequestedUsage;
-use crate::quota::view::Borrowing;
+use crate::quota::view::{Borrowing, View};
 use crate::state::engine::Engine;
 use crate::workload::info::{WorkloadInfo, WorkloadPhase};
 
@@ -134,7 +134,7 @@ impl Tried<'_> {
             let is_nothing = request == Amount::ZERO;
             let limit = quota.limit(node, (*cell, all), borrowing);
             let limit = limit.filter(|_| !is_nothing);
-            let free = quota.available(node, *cell, borrowing);
+            let free = quota.available(View::Now, node, *cell, borrowing);
             Need {
                 resource: Clone::clone(resource),
                 request,

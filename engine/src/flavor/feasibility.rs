@@ -137,6 +137,29 @@ impl Slots {
         false
     }
 
+    /// The usage of the fewest pods that are accepted, in the first flavors of which the queue has enough nominal
+    /// quota; none if it has not.
+    pub(crate) fn within_nominal(
+        &self,
+        tree: &QuotaTree,
+        node: NodeId,
+        shape: &Shape,
+    ) -> Option<RequestedUsage> {
+        let mut taken = RequestedUsage::new();
+        for slot in &self.in_order {
+            let count = shape.pod_sets.get(slot.place.pod_set).map(fewest_pods)?;
+            let is_within = |requested: &RequestedUsage| {
+                let mut requested = requested.iter();
+                requested.all(|(cell, amount)| *amount <= tree.nominal(node, *cell))
+            };
+            let mut choices = slot.choices.iter();
+            let mut requested = choices.by_ref().map(|choice| choice.requested(count, &taken));
+            let within = requested.find(is_within)?;
+            taken.extend(within);
+        }
+        Some(taken)
+    }
+
     /// Whether nothing says at once that these pods never fit, however many combinations there are: all
     /// flavors together have enough of each resource, and enough places for requests of each size.
     fn may_fit(&self, tree: &QuotaTree, node: NodeId, places: &[(&Slot, u32)]) -> bool {

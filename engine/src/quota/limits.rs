@@ -147,9 +147,10 @@ impl QuotaTree {
         })
     }
 
-    /// The largest amount that is available now.
+    /// The largest amount that is available.
     pub(crate) fn available(
         &self,
+        view: View,
         node: NodeId,
         cell: FlavorResourceId,
         borrowing: Borrowing,
@@ -157,20 +158,21 @@ impl QuotaTree {
         let mut available = Amount::ZERO;
         for (cell, is_root) in self.path_from_root(node, cell) {
             if is_root {
-                available = cell.subtree.minus(cell.now).at_least_zero();
+                available = cell.subtree.minus(cell.usage(view)).at_least_zero();
                 continue;
             }
             let guaranteed = cell.guaranteed();
             if let Some(ceiling) = cell.borrowing_ceiling() {
-                let below_limit = ceiling.minus(cell.now.max(guaranteed)).at_least_zero();
+                let below_limit = ceiling.minus(cell.usage(view).max(guaranteed));
+                let below_limit = below_limit.at_least_zero();
                 available = available.min(below_limit);
             }
-            available = available.plus(guaranteed.minus(cell.now).at_least_zero());
+            available = available.plus(guaranteed.minus(cell.usage(view)).at_least_zero());
         }
         match borrowing {
             Borrowing::Forbidden => {
                 let own = self.get(node, cell);
-                available.min(own.subtree.minus(own.now).at_least_zero())
+                available.min(own.subtree.minus(own.usage(view)).at_least_zero())
             }
             Borrowing::Allowed => available,
         }

@@ -43,6 +43,8 @@ pub(crate) struct Assignment {
 pub(crate) enum AssignmentResult {
     Now(Assignment),
     Later(Assignment, Vec<Target>),
+    /// A part of its queue's own is kept for it.
+    Keep(Charge),
     No,
 }
 
@@ -110,6 +112,52 @@ impl Scene<'_> {
         !matches!(verdict, AssignmentResult::No)
             || workload.pod_sets.iter().all(is_covered)
                 && self.assign(queue, &least, false, &mut ignored).is_some()
+    }
+
+    /// What is left of its queue's own for the least of a workload that blocks its queue; none if all of that is too
+    /// little, or nothing is left.
+    pub(crate) fn left_of_own(&self, queue: &ClusterQueue, workload: &Workload) -> Option<Charge> {
+        let node = self.tree.queue(&queue.name).unwrap();
+        let mut all = Charge::new();
+        for pod_set in &workload.pod_sets {
+            self.by_group(queue, pod_set)?;
+            let mut least = pod_set.clone();
+            least.count = least.count.min(pod_set.min_count.unwrap_or(pod_set.count));
+            for (index, wanted) in self.by_group(queue, &least)? {
+                let group = &queue.resource_groups[index];
+                let flavors = group.flavors.iter().filter(|flavor| {
+                    wanted.keys().all(|r| flavor.resources.contains_key(r))
+                        && self.matches(group, &self.flavors[&flavor.name], pod_set)
+                });
+                let mut charges = flavors.map(|f| self.charge(&f.name, &wanted, &all));
+                let nothing = self.tree.nothing();
+                let charge = charges.find(|charge| {
+                    let with = nothing.with(node, charge);
+                    !self.tree.is_above(&with, node, charge.keys().copied())
+                })?;
+                all.extend(charge);
+            }
+        }
+        let left = |(cell, wanted): (usize, i128)| {
+            let has_room = |amount: i128| {
+                let charge = Charge::from([(cell, amount)]);
+                let with = self.planned.with(node, &charge);
+                self.tree.fits(self.planned, node, cell, amount)
+                    && !self.tree.is_above(&with, node, [cell])
+            };
+            let (mut most, mut too_much) = (0, wanted + 1);
+            while most + 1 < too_much {
+                let middle = most + (too_much - most) / 2;
+                if has_room(middle) {
+                    most = middle;
+                } else {
+                    too_much = middle;
+                }
+            }
+            (most > 0).then_some((cell, most))
+        };
+        let left: Charge = all.into_iter().filter_map(left).collect();
+        (!left.is_empty()).then_some(left)
     }
 
     /// Whether the least of a workload fits by any choice of flavors; the scene is one where nothing is used.

@@ -62,6 +62,9 @@ pub(crate) struct Oracle {
     pub(crate) tally: Tally,
 }
 
+/// Who is first of those that stand alike: whoever can be taken, before one for whom a part is kept.
+type Turn = (bool, Order);
+
 /// Who is first in a queue.
 type Order = (Reverse<i32>, i64, WorkloadId);
 
@@ -353,6 +356,11 @@ impl Oracle {
                 AssignmentResult::Now(assignment) => {
                     decisions.push(self.admit(id, queue, assignment, now));
                 }
+                AssignmentResult::Keep(part) => {
+                    self.tally.kept_in_part += 1;
+                    let claim = self.claim(tree, &queue, &id, part);
+                    claims.insert(id, claim);
+                }
                 AssignmentResult::Later(assignment, victims) => {
                     self.tally.later_for_nothing += u64::from(victims.is_empty());
                     self.tally.later_with_victims += u64::from(!victims.is_empty());
@@ -405,7 +413,7 @@ impl Oracle {
             .any(|w| backs_off(&w));
         tally.backing_off += u64::from(backing_off);
         let scene = self.scene(tree, &views);
-        let mut offers: Vec<(Path, Order, QueueName, AssignmentResult)> = Vec::new();
+        let mut offers: Vec<(Path, Turn, QueueName, AssignmentResult)> = Vec::new();
         for queue in self.queues.values().filter(|queue| self.active(queue)) {
             let Some(node) = tree.queue(&queue.name) else {
                 continue;
@@ -433,24 +441,36 @@ impl Oracle {
                 if !claimed {
                     passed.push(workload);
                 }
-                if let AssignmentResult::Now(assignment) | AssignmentResult::Later(assignment, _) =
-                    &verdict
-                {
-                    let path = self.stands(tree, &views.planned, node, &assignment.charge);
-                    offers.push((path, order(workload), queue.name.clone(), verdict));
+                let is_strict = queue.strategy == QueueingStrategy::StrictFifo;
+                if matches!(verdict, AssignmentResult::No) && is_strict && !claimed {
+                    let left = scene.left_of_own(queue, workload);
+                    verdict = left.map_or(verdict, AssignmentResult::Keep);
+                }
+                let charge = match &verdict {
+                    AssignmentResult::Now(assignment) | AssignmentResult::Later(assignment, _) => {
+                        Some(&assignment.charge)
+                    }
+                    AssignmentResult::Keep(part) => Some(part),
+                    AssignmentResult::No => None,
+                };
+                if let Some(charge) = charge {
+                    let path = self.stands(tree, &views.planned, node, charge);
+                    let is_kept = matches!(verdict, AssignmentResult::Keep(_));
+                    let turn = (is_kept, order(workload));
+                    offers.push((path, turn, queue.name.clone(), verdict));
                     break;
                 }
                 tally.parked += u64::from(!claimed);
-                if queue.strategy == QueueingStrategy::StrictFifo {
+                if is_strict {
                     break;
                 }
             }
         }
-        let without_shares = |(path, order, ..): &(Path, Order, QueueName, AssignmentResult)| {
+        let without_shares = |(path, turn, ..): &(Path, Turn, QueueName, AssignmentResult)| {
             // Whoever has fewer levels has none there that uses more than is its own.
             let deepest = path.iter().rposition(|(over, _)| *over);
             let upper = path.iter().take(deepest.map_or(0, |deepest| deepest + 1));
-            (upper.map(|(over, _)| *over).collect::<Vec<_>>(), order.clone())
+            (upper.map(|(over, _)| *over).collect::<Vec<_>>(), turn.clone())
         };
         let other = offers.iter().map(without_shares).min();
         let best = if self.settings.fair_sharing.is_some() {
@@ -462,14 +482,14 @@ impl Oracle {
         };
         tally.shares_decide += u64::from(best.as_ref().map(without_shares) != other);
         self.tally = tally;
-        best.map(|(_, (_, _, id), queue, verdict)| (queue, id, verdict))
+        best.map(|(_, (_, (_, _, id)), queue, verdict)| (queue, id, verdict))
     }
 
     /// Which of the offers below a node goes first: those of each cohort are compared with each other. So many
     /// levels are above the node.
     fn winner(
         tree: &Tree,
-        offers: &[(Path, Order, QueueName, AssignmentResult)],
+        offers: &[(Path, Turn, QueueName, AssignmentResult)],
         node: usize,
         level: usize,
     ) -> Option<usize> {

@@ -70,7 +70,9 @@ impl Oracle {
                     let claim = self.claim(tree, &queue, &first, assignment.charge);
                     claims.insert(first, claim);
                 }
-                AssignmentResult::No => unreachable!("it has a turn"),
+                AssignmentResult::No | AssignmentResult::Keep(_) => {
+                    unreachable!("it has a turn")
+                }
             }
         }
         claims
@@ -113,7 +115,7 @@ impl Oracle {
         let views = self.views(tree, claims);
         let verdict = self.scene(tree, &views).verdict(queue, first, &mut ignored);
         match &verdict {
-            AssignmentResult::No => None,
+            AssignmentResult::No | AssignmentResult::Keep(_) => None,
             AssignmentResult::Later(_, victims) if !victims.is_empty() => None,
             _ => Some((queue, first, verdict)),
         }

@@ -69,7 +69,7 @@ fn quota_that_is_reserved_for_another_is_not_called_free() {
          job high q priority=5 cpu=3
          job small q cpu=1
          decide => !low(own)
-         why small => waits in ClusterQueue \"q\": the unused quota is reserved for workloads that come before this one and wait for evicted workloads to stop",
+         why small => waits in ClusterQueue \"q\": the unused quota is reserved for workloads that come before this one",
     );
 }
 

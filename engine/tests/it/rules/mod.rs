@@ -6,6 +6,7 @@ mod events;
 mod never_fits;
 mod order;
 mod sharing;
+mod strict_head;
 mod time;
 mod undeclared;
 mod usage;

@@ -1,0 +1,59 @@
+//! The head of a strict queue that would fit its nominal quota, while others borrow that and it may not preempt
+//! them. What is unused of it is reserved, in each cycle, until the head fits: else borrowers would take one part
+//! after the other as it is freed, and the head, which blocks its own queue, would wait for ever. Kueue does the same.
+
+use crate::api::amount::Amount;
+use crate::cohort::reopening::ClassRef;
+use crate::cycle::context::Cycle;
+use crate::flavor::options::Slots;
+use crate::queue::queueing_strategy::is_strict;
+use crate::quota::usage::RequestedUsage;
+use crate::quota::view::{Borrowing, View};
+use crate::workload::queue_order::QueueOrder;
+use crate::workload::shape::Shape;
+
+impl Cycle<'_> {
+    /// What the fewest pods of a strict queue's head request of its nominal quota. None if that does not suffice:
+    /// the head waits for quota that is another's, and reserves nothing.
+    pub(super) fn nominal_request(
+        &self,
+        class: &ClassRef,
+        slots: &Slots,
+        shape: &Shape,
+    ) -> Option<RequestedUsage> {
+        let node = self.tree.queues.at(class.0)?;
+        if !is_strict(&node.config) {
+            return None;
+        }
+        slots.within_nominal(&self.tree.quota, node.id, shape)
+    }
+
+    /// The part of a request that is unused in the planned view, and nominal quota of the queue; none if that is
+    /// nothing.
+    pub(super) fn unused_nominal(
+        &self,
+        class: &ClassRef,
+        requested: RequestedUsage,
+    ) -> Option<RequestedUsage> {
+        let (quota, node) = (&self.tree.quota, class.0);
+        let unused: RequestedUsage = (requested.into_iter())
+            .filter_map(|(cell, amount)| {
+                let unused = quota.available(View::Planned, node, cell, Borrowing::Forbidden);
+                (unused > Amount::ZERO).then(|| (cell, amount.min(unused)))
+            })
+            .collect();
+        (!unused.is_empty()).then_some(unused)
+    }
+
+    /// Reserves a part of what the head of a strict queue requests.
+    pub(super) fn reserve_part(
+        &mut self,
+        class: &ClassRef,
+        order: QueueOrder,
+        part: RequestedUsage,
+        borrowing: Borrowing,
+    ) {
+        self.tree.with_reserved_part.insert(order.id().clone());
+        self.reserve(class, order, part, borrowing);
+    }
+}
