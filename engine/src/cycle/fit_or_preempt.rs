@@ -70,10 +70,9 @@ impl Assigner<'_> {
             }
         }
         // The targets of several pod sets may not suffice together, or leave no quota to a later pod set.
-        // Other flavors may still fit without preemption.
-        if self.policy.is_enabled()
-            && let Ok(assignment) =
-                slots.assign(&mut &*self.quota, self.node, config.fungibility, all)
+        // Other flavors may still fit without preemption. So may others for the earlier pod sets.
+        if let Ok(assignment) =
+            slots.assign_in_any_way(self.quota, self.node, config.fungibility, all)
             && let Ok(result) = self.without_preemption(assignment, slots.borrowing)
         {
             return Some(result);

@@ -24,7 +24,7 @@ pub(super) fn largest_partial_assignment<'a>(
         return None;
     }
     let assignment = |counts| {
-        let assignment = slots.assign(&mut &*quota, node, fungibility, counts);
+        let assignment = slots.assign_in_any_way(quota, node, fungibility, counts);
         assignment
             .ok()
             .filter(|assignment| assignment.waits_at.is_none())

@@ -52,8 +52,8 @@ impl Cycle<'_> {
             };
             // Partial admission never waits for targets, but it will be possible when they have stopped.
             let least = shape.pod_sets.iter().map(fewest_pods).collect();
-            let mut quota = &self.tree.quota;
-            slots.assign(&mut quota, node, fungibility, least).is_ok()
+            let quota = &self.tree.quota;
+            (slots.assign_in_any_way(quota, node, fungibility, least)).is_ok()
                 || self.assign(class, slots, &shape, order, policy).is_some()
         });
         for target in targets {

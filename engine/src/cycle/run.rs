@@ -85,7 +85,7 @@ impl Cycle<'_> {
             result = self.assign(&class, slots, &shape, &order, policy);
         }
         let Some(result) = result else {
-            self.process_without_assignment(class, order, rank, (slots, &shape));
+            self.process_without_assignment(&class, order, rank, (slots, &shape));
             return false;
         };
         let is_rank_final =
@@ -113,27 +113,27 @@ impl Cycle<'_> {
     /// Processes a head that gets nothing: the head of a strict queue reserves what is unused of its nominal quota.
     fn process_without_assignment(
         &mut self,
-        class: ClassRef,
+        class: &ClassRef,
         order: QueueOrder,
         rank: &HeadRank,
         (slots, shape): (&Slots, &Shape),
     ) {
-        let Some(requested) = self.nominal_request(&class, slots, shape) else {
+        let Some(requested) = self.nominal_request(class, slots, shape) else {
             let is_whole = !shape.pod_sets.iter().any(is_reducible);
             if slots.fit_is_monotone && is_whole {
-                self.set_blocking_usage(&class, slots, shape);
+                self.set_blocking_usage(class, slots, shape);
             }
-            return self.mark_inadmissible(&class, &order);
+            return self.mark_inadmissible(class, &order);
         };
-        let Some(part) = self.unused_nominal(&class, requested) else {
-            return self.mark_inadmissible(&class, &order);
+        let Some(part) = self.unused_nominal(class, requested) else {
+            return self.mark_inadmissible(class, &order);
         };
         let order = HeadOrder {
             has_part: true,
             order,
         };
-        if let Some(order) = self.take_turn(&class, order, rank, &part, false) {
-            self.reserve_part(&class, order, part, slots.borrowing);
+        if let Some(order) = self.take_turn(class, order, rank, &part, false) {
+            self.reserve_part(class, order, part, slots.borrowing);
         }
     }
 

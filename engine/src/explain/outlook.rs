@@ -28,7 +28,9 @@ impl Engine {
         let quotas = configured_quotas(&node.config.resource_groups).into_keys();
         let free = quotas.filter_map(|(flavor, resource)| {
             let id = flavor_resources.get(&flavor, &resource)?;
-            let available = tree.quota.available(View::Now, node.id, id, Borrowing::Allowed);
+            let available = tree
+                .quota
+                .available(View::Now, node.id, id, Borrowing::Allowed);
             Some((flavor, resource, available))
         });
         let admission_order = tree.admission_order(node, &self.local_queues, flavor_resources);

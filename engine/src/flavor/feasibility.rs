@@ -8,15 +8,12 @@ use crate::api::names::ResourceName;
 use crate::flavor::options::{
     FlavorChoice, FlavorOptions, Slot, SlotId, Slots, fewest_pods, for_pods,
 };
+use crate::flavor::ways::{Place, WaySearch, first_way};
 use crate::quota::flavor_resources::FlavorResourceId;
 use crate::quota::quota_tree::QuotaTree;
 use crate::quota::usage::RequestedUsage;
 use crate::quota::view::{Borrowing, NodeId, View};
 use crate::workload::shape::Shape;
-
-/// The number of combinations that are tried to find out whether a shape ever fits. Bounds the work for
-/// many pod sets with many flavors.
-const WAYS_TRIED_MAX: usize = 1000;
 
 impl FlavorOptions {
     /// Whether the shape would fit without any usage.
@@ -101,40 +98,16 @@ impl Slots {
     /// combinations to try, says yes unless a slot [never fits](Slots::never_fitting_slot) or
     /// [`Slots::may_fit`] says no.
     pub(crate) fn ever_fits(&self, tree: &QuotaTree, node: NodeId, shape: &Shape) -> bool {
-        let mut tries_left = WAYS_TRIED_MAX;
-        let places: Vec<(&Slot, u32)> = (self.in_order.iter())
-            .filter_map(|slot| Some((slot, fewest_pods(shape.pod_sets.get(slot.place.pod_set)?))))
-            .collect();
+        let counts: Vec<u32> = shape.pod_sets.iter().map(fewest_pods).collect();
+        let places = self.places(&counts);
         if self.never_fitting_slot(tree, node, shape).is_some() {
             return false;
         }
         if !self.may_fit(tree, node, &places) {
             return false;
         }
-        // The usage of earlier slots, and the next choice to try.
-        let mut ways = vec![(BTreeMap::new(), 0)];
-        while let Some((taken, next)) = ways.last_mut() {
-            let (taken, pick) = (taken.clone(), *next);
-            *next += 1;
-            let Some((slot, count)) = places.get(ways.len() - 1) else {
-                return true;
-            };
-            let Some(choice) = slot.choices.get(pick) else {
-                ways.pop();
-                continue;
-            };
-            if tries_left == 0 {
-                return true;
-            }
-            tries_left -= 1;
-            let requested = choice.requested(*count, &taken);
-            if self.is_within_most(tree, node, &requested) {
-                let mut taken = taken;
-                taken.extend(requested);
-                ways.push((taken, 0));
-            }
-        }
-        false
+        let is_within = |requested: &RequestedUsage| self.is_within_most(tree, node, requested);
+        !matches!(first_way(&places, is_within), WaySearch::NotFound)
     }
 
     /// The usage of the fewest pods that are accepted, in the first flavors of which the queue has enough nominal
@@ -145,24 +118,20 @@ impl Slots {
         node: NodeId,
         shape: &Shape,
     ) -> Option<RequestedUsage> {
-        let mut taken = RequestedUsage::new();
-        for slot in &self.in_order {
-            let count = shape.pod_sets.get(slot.place.pod_set).map(fewest_pods)?;
-            let is_within = |requested: &RequestedUsage| {
-                let mut requested = requested.iter();
-                requested.all(|(cell, amount)| *amount <= tree.nominal(node, *cell))
-            };
-            let mut choices = slot.choices.iter();
-            let mut requested = choices.by_ref().map(|choice| choice.requested(count, &taken));
-            let within = requested.find(is_within)?;
-            taken.extend(within);
+        let counts: Vec<u32> = shape.pod_sets.iter().map(fewest_pods).collect();
+        let is_within = |requested: &RequestedUsage| {
+            let mut requested = requested.iter();
+            requested.all(|(cell, amount)| *amount <= tree.nominal(node, *cell))
+        };
+        match first_way(&self.places(&counts), is_within) {
+            WaySearch::Found(_, requested) => Some(requested),
+            WaySearch::NotFound | WaySearch::TooMany => None,
         }
-        Some(taken)
     }
 
     /// Whether nothing says at once that these pods never fit, however many combinations there are: all
     /// flavors together have enough of each resource, and enough places for requests of each size.
-    fn may_fit(&self, tree: &QuotaTree, node: NodeId, places: &[(&Slot, u32)]) -> bool {
+    fn may_fit(&self, tree: &QuotaTree, node: NodeId, places: &[Place<'_>]) -> bool {
         let mut wanted: BTreeMap<&ResourceName, (Vec<Amount>, BTreeSet<FlavorResourceId>)> =
             BTreeMap::new();
         for (slot, count) in places {

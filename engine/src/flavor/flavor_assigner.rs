@@ -138,6 +138,28 @@ impl Slots {
     }
 }
 
+impl Slots {
+    /// The assignment in which the slots have these choices, in order.
+    pub(super) fn assignment<'a>(
+        &self,
+        chosen: &[(usize, &'a FlavorChoice)],
+        counts: Vec<u32>,
+        requested: RequestedUsage,
+        waits_at: Option<SlotId>,
+    ) -> Assignment<'a> {
+        let places = self.in_order.iter().map(|slot| slot.place);
+        Assignment {
+            taken: (places.zip(chosen))
+                .map(|(place, (_, choice))| (place, *choice))
+                .collect(),
+            choices_taken: chosen.iter().map(|(pick, _)| *pick).collect(),
+            counts,
+            waits_at,
+            requested,
+        }
+    }
+}
+
 /// In which mode a choice with this usage is available; none if in no mode.
 fn evaluate(
     oracle: &mut impl PreemptionOracle,

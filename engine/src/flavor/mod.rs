@@ -9,3 +9,4 @@ pub(crate) mod node_affinity;
 pub(crate) mod options;
 pub(crate) mod options_cache;
 pub(crate) mod undeclared_resources;
+pub(crate) mod ways;

@@ -50,6 +50,8 @@ pub(crate) struct Slots {
     /// flavor and so leaves quota to a later one. It also can for partial admission: a part never waits for
     /// the first flavor, so it fits only once others use that up.
     pub(crate) fit_is_monotone: bool,
+    /// Whether a slot with several choices may take what a later slot needs.
+    pub(super) early_choice_matters: bool,
     /// Whether more usage can never improve its rank. It can with several choices: when the first one is
     /// used up, another choice may borrow less in a cohort, or lead to a smaller share.
     pub(crate) rank_is_monotone: bool,
@@ -100,10 +102,12 @@ pub(crate) fn flavor_options(
     }
     let one_choice = slots.iter().all(|slot| slot.choices.len() == 1);
     let is_whole = !shape.pod_sets.iter().any(is_reducible);
-    let fit_is_monotone = (is_whole || one_choice) && !early_choice_matters_later(&slots);
+    let early_choice_matters = early_choice_matters_later(&slots);
+    let fit_is_monotone = (is_whole || one_choice) && !early_choice_matters;
     FlavorOptions::Slots(Slots {
         in_order: slots,
         fit_is_monotone,
+        early_choice_matters,
         rank_is_monotone: is_whole && one_choice,
         borrowing: shape.borrowing(),
     })

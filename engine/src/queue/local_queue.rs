@@ -57,7 +57,11 @@ impl LocalQueueState {
         };
         let with_borrowable = |(resource, own): (_, Amount)| {
             let borrowable = || borrowable(quota_tree, node, groups, cells, resource);
-            let quota = if own > Amount::ZERO { own } else { borrowable() };
+            let quota = if own > Amount::ZERO {
+                own
+            } else {
+                borrowable()
+            };
             (quota > Amount::ZERO).then_some((resource, quota))
         };
         let shares = quota.into_iter().filter_map(with_borrowable).map(share);

@@ -8,9 +8,7 @@ use crate::queue::local_queue::LocalQueueState;
 use crate::quota::view::View;
 use crate::state::engine::Engine;
 use crate::workload::info::{AdmissionUsage, WorkloadInfo, WorkloadPhase};
-use crate::workload::transition::{
-    carries_out_decision, keeps_usage, next_state, requests_anew,
-};
+use crate::workload::transition::{carries_out_decision, keeps_usage, next_state, requests_anew};
 
 const SHAPE_IS_USED: &str = "the shape of a workload is in use";
 

@@ -111,33 +111,26 @@ impl Scene<'_> {
         let is_covered = |pod_set| self.by_group(queue, pod_set).is_some();
         !matches!(verdict, AssignmentResult::No)
             || workload.pod_sets.iter().all(is_covered)
-                && self.assign(queue, &least, false, &mut ignored).is_some()
+                && (self.assign(queue, &least, false, &mut ignored).is_some()
+                    || self.in_any_way(queue, &least).is_some())
     }
 
     /// What is left of its queue's own for the least of a workload that blocks its queue; none if all of that is too
     /// little, or nothing is left.
     pub(crate) fn left_of_own(&self, queue: &ClusterQueue, workload: &Workload) -> Option<Charge> {
         let node = self.tree.queue(&queue.name).unwrap();
-        let mut all = Charge::new();
-        for pod_set in &workload.pod_sets {
+        let mut least = workload.clone();
+        for pod_set in &mut least.pod_sets {
             self.by_group(queue, pod_set)?;
-            let mut least = pod_set.clone();
-            least.count = least.count.min(pod_set.min_count.unwrap_or(pod_set.count));
-            for (index, wanted) in self.by_group(queue, &least)? {
-                let group = &queue.resource_groups[index];
-                let flavors = group.flavors.iter().filter(|flavor| {
-                    wanted.keys().all(|r| flavor.resources.contains_key(r))
-                        && self.matches(group, &self.flavors[&flavor.name], pod_set)
-                });
-                let mut charges = flavors.map(|f| self.charge(&f.name, &wanted, &all));
-                let nothing = self.tree.nothing();
-                let charge = charges.find(|charge| {
-                    let with = nothing.with(node, charge);
-                    !self.tree.is_above(&with, node, charge.keys().copied())
-                })?;
-                all.extend(charge);
-            }
+            let count = pod_set.min_count.unwrap_or(pod_set.count);
+            pod_set.count = pod_set.count.min(count);
         }
+        let nothing = self.tree.nothing();
+        let is_own = |way: &Assignment| {
+            let with = nothing.with(node, &way.charge);
+            !self.tree.is_above(&with, node, way.charge.keys().copied())
+        };
+        let all = self.ways(queue, &least).into_iter().find(is_own)?.charge;
         let left = |(cell, wanted): (usize, i128)| {
             let has_room = |amount: i128| {
                 let charge = Charge::from([(cell, amount)]);
@@ -163,14 +156,38 @@ impl Scene<'_> {
     /// Whether the least of a workload fits by any choice of flavors; the scene is one where nothing is used.
     pub(crate) fn ever_fits(&self, queue: &ClusterQueue, workload: &Workload) -> bool {
         let node = self.tree.queue(&queue.name).unwrap();
-        let mut ways = vec![Charge::new()];
+        let mut least = workload.clone();
+        for pod_set in &mut least.pod_sets {
+            let count = pod_set.min_count.unwrap_or(pod_set.count);
+            pod_set.count = pod_set.count.min(count);
+        }
+        // Less than all of it may be of nothing that isn't covered.
+        let is_covered = |pod_set| self.by_group(queue, pod_set).is_some();
+        workload.pod_sets.iter().all(is_covered)
+            && (self.ways(queue, &least).iter())
+                .any(|way| self.has_room(workload, self.now, node, &way.charge))
+    }
+
+    /// Every way to give each pod set flavors that suit it, whatever is used. Those with earlier flavors first.
+    fn ways(&self, queue: &ClusterQueue, workload: &Workload) -> Vec<Assignment> {
+        let mut ways = vec![Assignment {
+            pod_sets: Vec::new(),
+            charge: Charge::new(),
+            borrows: false,
+            fits_now: false,
+        }];
         for pod_set in &workload.pod_sets {
-            let mut least = pod_set.clone();
-            least.count = least.count.min(pod_set.min_count.unwrap_or(pod_set.count));
-            let (Some(_), Some(groups)) =
-                (self.by_group(queue, pod_set), self.by_group(queue, &least))
-            else {
-                return false;
+            for way in &mut ways {
+                way.pod_sets.push(PodSetAssignment {
+                    name: pod_set.name.clone(),
+                    count: pod_set.count,
+                    flavors: BTreeMap::new(),
+                    usage: BTreeMap::new(),
+                    bound: 0,
+                });
+            }
+            let Some(groups) = self.by_group(queue, pod_set) else {
+                return Vec::new();
             };
             for (index, wanted) in groups {
                 let group = &queue.resource_groups[index];
@@ -178,20 +195,39 @@ impl Scene<'_> {
                     wanted.keys().all(|r| flavor.resources.contains_key(r))
                         && self.matches(group, &self.flavors[&flavor.name], pod_set)
                 });
-                let flavors: Vec<_> = flavors.collect();
-                let with = |taken: &Charge| {
-                    let of = |flavor: &&sluice_engine::FlavorQuotas| {
-                        let mut charge = taken.clone();
-                        charge.extend(self.charge(&flavor.name, &wanted, taken));
-                        charge
+                let flavors: Vec<&FlavorName> = flavors.map(|flavor| &flavor.name).collect();
+                let with = |way: Assignment| {
+                    let of = |flavor: &&FlavorName| {
+                        let mut way = way.clone();
+                        let charge = self.charge(flavor, &wanted, &way.charge);
+                        way.charge.extend(charge);
+                        let last = way.pod_sets.last_mut().unwrap();
+                        for (resource, amount) in &wanted {
+                            last.flavors.insert(resource.clone(), (*flavor).clone());
+                            last.usage.insert(resource.clone(), Amount::new(*amount));
+                        }
+                        way
                     };
                     flavors.iter().map(of).collect::<Vec<_>>()
                 };
-                ways = ways.iter().flat_map(with).collect();
-                ways.retain(|charge| self.has_room(workload, self.now, node, charge));
+                ways = ways.into_iter().flat_map(with).collect();
             }
         }
-        !ways.is_empty()
+        ways
+    }
+
+    /// Of all ways to give it flavors the first for which there is room now, or else will be.
+    fn in_any_way(&self, queue: &ClusterQueue, workload: &Workload) -> Option<Assignment> {
+        let node = self.tree.queue(&queue.name).unwrap();
+        let mut ways = self.ways(queue, workload);
+        ways.retain(|way| self.has_room(workload, self.planned, node, &way.charge));
+        for way in &mut ways {
+            way.fits_now = self.has_room(workload, self.now, node, &way.charge)
+                && !self.takes_what_is_kept(node, &way.charge);
+            way.borrows = self.tree.borrows_from(self.planned, node, &way.charge) > 0;
+        }
+        let now = ways.iter().position(|way| way.fits_now);
+        (!ways.is_empty()).then(|| ways.swap_remove(now.unwrap_or(0)))
     }
 
     fn whole(
@@ -204,10 +240,16 @@ impl Scene<'_> {
         let may_preempt = may_preempt && has_a_right(queue);
         let Some(assignment) = self.assign(queue, workload, may_preempt, tally) else {
             // With flavors for which nobody has to go, perhaps.
-            return if may_preempt {
-                self.whole(queue, workload, false, tally)
-            } else {
-                AssignmentResult::No
+            if may_preempt {
+                return self.whole(queue, workload, false, tally);
+            }
+            return match self.in_any_way(queue, workload) {
+                Some(found) if found.fits_now => {
+                    tally.any_way += 1;
+                    AssignmentResult::Now(found)
+                }
+                Some(found) => AssignmentResult::Later(found, Vec::new()),
+                None => AssignmentResult::No,
             };
         };
         if assignment.fits_now {

@@ -470,7 +470,10 @@ impl Oracle {
             // Whoever has fewer levels has none there that uses more than is its own.
             let deepest = path.iter().rposition(|(over, _)| *over);
             let upper = path.iter().take(deepest.map_or(0, |deepest| deepest + 1));
-            (upper.map(|(over, _)| *over).collect::<Vec<_>>(), turn.clone())
+            (
+                upper.map(|(over, _)| *over).collect::<Vec<_>>(),
+                turn.clone(),
+            )
         };
         let other = offers.iter().map(without_shares).min();
         let best = if self.settings.fair_sharing.is_some() {

@@ -253,11 +253,12 @@ fn only_what_is_short_is_spoken_of() {
 
 #[test]
 fn what_an_earlier_pod_set_happens_to_take_is_in_the_way_of_a_later_one() {
-    // The first takes both of `default`, the second can go nowhere else.
+    // The first takes both of `default`, as of `spot` one is used; the second can go nowhere else.
     check(
         "flavor default label=kind:default
          flavor spot label=kind:spot
          queue q default.cpu=2 default.memory=2 spot.cpu=2 spot.memory=2
+         held x q spot.memory=1
          job pair q memory=2 / cpu=0 memory=1 select=kind:default
          decide =>
          why pair => couldn't be admitted to ClusterQueue \"q\": pod set \"1\": needs memory 1 in \

@@ -253,27 +253,38 @@ fn pod_sets_are_fitted_together() {
 }
 
 #[test]
-fn more_usage_can_make_pod_sets_fit_and_that_is_noticed() {
-    // While two of `default` are free, the first pod set takes them and the second, which goes
-    // nowhere else, finds none left.
-    check(
-        "flavor default label=kind:default
-         flavor spot label=kind:spot
-         queue q default.cpu=2 spot.cpu=2
-         job pair q cpu=2 / cpu=1 select=kind:default
-         decide =>
-         job one q cpu=1
-         decide => one pair
-         flavors pair => 0.cpu=spot 1.cpu=default",
+fn an_early_pod_set_leaves_a_flavor_to_a_later_one_that_fits_nowhere_else() {
+    let script = |queue: &str, job: &str, then: &str| {
+        check(&format!(
+            "flavor default label=kind:default
+             flavor spot label=kind:spot
+             queue q {queue}
+             {job}
+             {then}"
+        ));
+    };
+    let flavors = "flavors pair => 0.cpu=spot 1.cpu=default";
+    script(
+        "default.cpu=2 spot.cpu=2",
+        "job pair q cpu=2 / cpu=1 select=kind:default",
+        &format!("decide => pair\n{flavors}"),
     );
-    check(
-        "flavor default label=kind:default
-         flavor spot label=kind:spot
-         queue q default.cpu=2 spot.cpu=2
-         job pair q cpu=2 / cpu=1 select=kind:default
-         decide =>
-         held one q default.cpu=1
-         decide => pair",
+    // In a strict queue it would block all behind it for ever.
+    script(
+        "strict default.cpu=2 spot.cpu=2",
+        "job pair q cpu=1 / cpu=2 select=kind:default\njob small q cpu=1",
+        &format!("decide => pair small\n{flavors}"),
+    );
+    // Where both may be reduced, too; and when something is about to stop.
+    script(
+        "default.cpu=2 spot.cpu=1",
+        "job pair q cpu=1 pods=2 min=1 / cpu=2 select=kind:default",
+        &format!("decide => pairx1+1\n{flavors}"),
+    );
+    script(
+        "default.cpu=2 spot.cpu=2",
+        "held x q priority=9 spot.cpu=1\nevicting x\njob pair q cpu=2 / cpu=1 select=kind:default\njob one q cpu=1 select=kind:spot",
+        &format!("decide =>\ngone x\ndecide => pair\n{flavors}"),
     );
 }
 

@@ -40,8 +40,16 @@ fn borrowers_take_nothing_that_the_head_of_a_strict_queue_waits_for() {
          decide => n3 n1 n2",
     );
     // What it leaves is for others.
-    script("strict", "cpu=2", "decide =>\nfinish b2\ndecide => big\nfinish b3\ndecide => n1");
-    script("strict", "cpu=1 pods=4 min=2", "decide =>\nfinish b2\ndecide => bigx2");
+    script(
+        "strict",
+        "cpu=2",
+        "decide =>\nfinish b2\ndecide => big\nfinish b3\ndecide => n1",
+    );
+    script(
+        "strict",
+        "cpu=1 pods=4 min=2",
+        "decide =>\nfinish b2\ndecide => bigx2",
+    );
 }
 
 #[test]

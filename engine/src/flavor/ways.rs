@@ -1,0 +1,146 @@
+//! The search for one choice of each slot so that all fit together. Unlike `flavor_assigner.rs` it goes back where a slot
+//! finds nothing, and knows no preference but the order of the flavors.
+
+use crate::api::flavor::FlavorFungibility;
+use crate::flavor::flavor_assigner::Assignment;
+use crate::flavor::options::{FlavorChoice, Slot, SlotId, Slots};
+use crate::quota::quota_tree::QuotaTree;
+use crate::quota::usage::RequestedUsage;
+use crate::quota::view::{NodeId, View};
+
+/// The number of choices that are tried. Bounds the work for many pod sets with many flavors.
+const WAYS_TRIED_MAX: usize = 1000;
+
+/// A slot, and how many pods it is for.
+pub(super) type Place<'a> = (&'a Slot, u32);
+
+/// What a search has found.
+pub(super) enum WaySearch<'a> {
+    /// The choice of each slot, with its number, and the usage of all.
+    Found(Vec<(usize, &'a FlavorChoice)>, RequestedUsage),
+    /// There is no way.
+    NotFound,
+    /// There are too many to try.
+    TooMany,
+}
+
+/// The choice of a slot that is tried.
+struct WayStep<'a> {
+    /// The usage of all slots before.
+    taken: RequestedUsage,
+    /// The number of the next choice to try.
+    next: usize,
+    /// The choice that is tried.
+    chosen: Option<(usize, &'a FlavorChoice)>,
+}
+
+impl WayStep<'_> {
+    fn after(taken: RequestedUsage) -> Self {
+        let (next, chosen) = (0, None);
+        Self {
+            taken,
+            next,
+            chosen,
+        }
+    }
+}
+
+/// The first way for each slot to have a choice whose usage fits, with that of the slots before it.
+pub(super) fn first_way<'a>(
+    places: &[Place<'a>],
+    fits: impl Fn(&RequestedUsage) -> bool,
+) -> WaySearch<'a> {
+    let mut tries_left = WAYS_TRIED_MAX;
+    let mut steps = vec![WayStep::after(RequestedUsage::new())];
+    while let Some(depth) = steps.len().checked_sub(1)
+        && let Some(step) = steps.last_mut()
+    {
+        let Some((slot, count)) = places.get(depth) else {
+            let taken = std::mem::take(&mut step.taken);
+            let chosen = steps.into_iter().filter_map(|step| step.chosen);
+            return WaySearch::Found(chosen.collect(), taken);
+        };
+        let Some(choice) = slot.choices.get(step.next) else {
+            steps.pop();
+            continue;
+        };
+        if tries_left == 0 {
+            return WaySearch::TooMany;
+        }
+        tries_left -= 1;
+        step.chosen = Some((step.next, choice));
+        step.next = step.next.saturating_add(1);
+        let requested = choice.requested(*count, &step.taken);
+        if fits(&requested) {
+            let mut taken = step.taken.clone();
+            taken.extend(requested);
+            steps.push(WayStep::after(taken));
+        }
+    }
+    WaySearch::NotFound
+}
+
+impl Slots {
+    /// Assigns a flavor to each slot without preemption: as [`Slots::assign`] does or, where that ends at a slot without
+    /// any, in any other way. The error is that slot.
+    pub(crate) fn assign_in_any_way(
+        &self,
+        quota: &QuotaTree,
+        node: NodeId,
+        fungibility: FlavorFungibility,
+        counts: Vec<u32>,
+    ) -> Result<Assignment<'_>, SlotId> {
+        let place = match self.assign(&mut &*quota, node, fungibility, counts.clone()) {
+            Ok(assignment) => return Ok(assignment),
+            Err(place) => place,
+        };
+        // Where no slot takes anything from a later one, there is no other way.
+        if !self.early_choice_matters || self.has_hopeless_slot(quota, node, &counts) {
+            return Err(place);
+        }
+        let places = self.places(&counts);
+        let is_available = |view, requested: &RequestedUsage| {
+            quota.are_all_available(view, node, requested, self.borrowing)
+        };
+        let is_later = |requested: &RequestedUsage| is_available(View::Planned, requested);
+        let is_now = |requested: &RequestedUsage| {
+            is_later(requested)
+                && is_available(View::Now, requested)
+                && !quota.would_use_reserved_nominal(node, requested)
+        };
+        if let WaySearch::Found(chosen, requested) = first_way(&places, is_now) {
+            return Ok(self.assignment(&chosen, counts, requested, None));
+        }
+        match first_way(&places, is_later) {
+            WaySearch::Found(chosen, requested) => {
+                Ok(self.assignment(&chosen, counts, requested, Some(place)))
+            }
+            WaySearch::NotFound | WaySearch::TooMany => Err(place),
+        }
+    }
+
+    /// Whether no choice of some slot is available even if no earlier slot takes what it could leave. So it is with most
+    /// workloads that wait, and nothing need be tried.
+    fn has_hopeless_slot(&self, quota: &QuotaTree, node: NodeId, counts: &[u32]) -> bool {
+        let mut forced = RequestedUsage::new();
+        self.places(counts).into_iter().any(|(slot, count)| {
+            let mut requested = slot.choices.iter().map(|c| c.requested(count, &forced));
+            let is_available = |requested: RequestedUsage| {
+                quota.are_all_available(View::Planned, node, &requested, self.borrowing)
+            };
+            let is_hopeless = !requested.any(is_available);
+            if let [choice] = slot.choices.as_slice() {
+                forced.extend(choice.requested(count, &forced));
+            }
+            is_hopeless
+        })
+    }
+
+    /// The slots, in order, each with the count of its pod set.
+    pub(super) fn places(&self, counts: &[u32]) -> Vec<Place<'_>> {
+        let place = |slot: &'_ Slot| counts.get(slot.place.pod_set).copied();
+        (self.in_order.iter())
+            .filter_map(|slot| Some((slot, place(slot)?)))
+            .collect()
+    }
+}
