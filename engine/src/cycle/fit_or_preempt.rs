@@ -1,5 +1,5 @@
-//! What can be assigned to one pending workload: all of it now, all of it after others have stopped, or a
-//! part of it (`partial_admission.rs`).
+//! What can be assigned to one pending workload: all of it now, all of it after others have stopped, a part of it now
+//! (`partial_admission.rs`), or else its fewest pods after others have stopped.
 
 use crate::api::names::LocalQueueKey;
 use crate::api::preemption::Preemption;
@@ -8,7 +8,7 @@ use crate::cycle::partial_admission::largest_partial_assignment;
 use crate::flavor::flavor_assigner::{
     Assignment, PreemptionOracle, SimulatedPreemption, max_borrowing_distance,
 };
-use crate::flavor::options::Slots;
+use crate::flavor::options::{Slots, fewest_pods, is_reducible};
 use crate::preemption::preemptor::Preemptor;
 use crate::preemption::snapshot::PreemptionSnapshot;
 use crate::preemption::target::Target;
@@ -59,8 +59,32 @@ impl Assigner<'_> {
         config: &ClusterQueue,
         shape: &Shape,
     ) -> Option<AssignmentResult<'a>> {
-        let all: Vec<u32> = shape.pod_sets.iter().map(|set| set.count).collect();
-        if let Ok(assignment) = slots.assign(self, self.node, config.fungibility, all.clone()) {
+        let all = shape.pod_sets.iter().map(|set| set.count).collect();
+        if let Some(result) = self.assign_counts(slots, config, all) {
+            return Some(result);
+        }
+        if !shape.pod_sets.iter().any(is_reducible) {
+            return None;
+        }
+        if let Some(part) =
+            largest_partial_assignment(slots, self.quota, self.node, config.fungibility, shape)
+        {
+            return Some(AssignmentResult::FitsNow(part));
+        }
+        // Not even the fewest pods fit now. Others are preempted for no more than these.
+        let fewest = shape.pod_sets.iter().map(fewest_pods).collect();
+        self.assign_counts(slots, config, fewest)
+    }
+
+    /// Works out what can be assigned to so many pods of each set.
+    fn assign_counts<'a>(
+        &mut self,
+        slots: &'a Slots,
+        config: &ClusterQueue,
+        counts: Vec<u32>,
+    ) -> Option<AssignmentResult<'a>> {
+        let counted = counts.clone();
+        if let Ok(assignment) = slots.assign(self, self.node, config.fungibility, counted) {
             let assignment = match self.without_preemption(assignment, slots.borrowing) {
                 Ok(result) => return Some(result),
                 Err(assignment) => assignment,
@@ -71,14 +95,9 @@ impl Assigner<'_> {
         }
         // The targets of several pod sets may not suffice together, or leave no quota to a later pod set.
         // Other flavors may still fit without preemption. So may others for the earlier pod sets.
-        if let Ok(assignment) =
-            slots.assign_in_any_way(self.quota, self.node, config.fungibility, all)
-            && let Ok(result) = self.without_preemption(assignment, slots.borrowing)
-        {
-            return Some(result);
-        }
-        largest_partial_assignment(slots, self.quota, self.node, config.fungibility, shape)
-            .map(AssignmentResult::FitsNow)
+        let assignment = slots.assign_in_any_way(self.quota, self.node, config.fungibility, counts);
+        self.without_preemption(assignment.ok()?, slots.borrowing)
+            .ok()
     }
 
     /// The result without preemption; the assignment itself if it requires preemption.

@@ -1,18 +1,18 @@
 //! Partial admission: with how many pods a workload is admitted that does not fit as a whole. It never preempts, and
-//! never waits for evicted workloads.
+//! never waits for evicted workloads: that is for the fewest pods only.
 //!
 //! When it is tried is `fit_or_preempt.rs`.
 
 use crate::api::flavor::FlavorFungibility;
 use crate::api::workload::PodSet;
 use crate::flavor::flavor_assigner::Assignment;
-use crate::flavor::options::{Slots, fewest_pods, is_reducible};
+use crate::flavor::options::{Slots, fewest_pods};
 use crate::quota::quota_tree::QuotaTree;
 use crate::quota::view::NodeId;
 use crate::workload::shape::Shape;
 
 /// The assignment with the most pods that fits, found by bisection. Between the minimum and all pods, all
-/// pod sets are reduced evenly. None if no pod set may have fewer pods, or not even the minimum fits.
+/// pod sets are reduced evenly. None if not even the minimum fits.
 pub(super) fn largest_partial_assignment<'a>(
     slots: &'a Slots,
     quota: &QuotaTree,
@@ -20,9 +20,6 @@ pub(super) fn largest_partial_assignment<'a>(
     fungibility: FlavorFungibility,
     shape: &Shape,
 ) -> Option<Assignment<'a>> {
-    if !shape.pod_sets.iter().any(is_reducible) {
-        return None;
-    }
     let assignment = |counts| {
         let assignment = slots.assign_in_any_way(quota, node, fungibility, counts);
         assignment

@@ -4,7 +4,7 @@ use crate::api::event::{Decision, EvictReason};
 use crate::api::names::WorkloadId;
 use crate::cohort::reopening::ClassRef;
 use crate::cycle::context::{Cycle, QUEUE_IN_TREE};
-use crate::flavor::options::{FlavorOptions, fewest_pods};
+use crate::flavor::options::FlavorOptions;
 use crate::preemption::target::Target;
 use crate::workload::info::WorkloadPhase;
 use crate::workload::queue_order::QueueOrder;
@@ -26,7 +26,7 @@ impl Cycle<'_> {
             self.check(false, QUEUE_IN_TREE);
             return true;
         };
-        let (policy, fungibility) = (node.config.preemption, node.config.fungibility);
+        let policy = node.config.preemption;
         let admission_order = self.admission_order(node);
         let node = node.id;
         let pending = &cluster_queue.pending;
@@ -50,11 +50,7 @@ impl Cycle<'_> {
                 // No flavor suits it, whatever the usage.
                 return false;
             };
-            // Partial admission never waits for targets, but it will be possible when they have stopped.
-            let least = shape.pod_sets.iter().map(fewest_pods).collect();
-            let quota = &self.tree.quota;
-            (slots.assign_in_any_way(quota, node, fungibility, least)).is_ok()
-                || self.assign(class, slots, &shape, order, policy).is_some()
+            self.assign(class, slots, &shape, order, policy).is_some()
         });
         for target in targets {
             self.restore_target(target);

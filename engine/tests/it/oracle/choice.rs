@@ -75,12 +75,7 @@ impl Scene<'_> {
         workload: &Workload,
         tally: &mut Tally,
     ) -> AssignmentResult {
-        match self.whole(queue, workload, true, tally) {
-            AssignmentResult::No => self
-                .part(queue, workload, tally)
-                .map_or(AssignmentResult::No, AssignmentResult::Now),
-            verdict => verdict,
-        }
+        self.verdict_by(queue, workload, true, tally)
     }
 
     /// What becomes of a workload for which nobody may be made to go.
@@ -90,41 +85,49 @@ impl Scene<'_> {
         workload: &Workload,
         tally: &mut Tally,
     ) -> AssignmentResult {
-        match self.whole(queue, workload, false, tally) {
-            AssignmentResult::No => self
-                .part(queue, workload, tally)
-                .map_or(AssignmentResult::No, AssignmentResult::Now),
-            verdict => verdict,
-        }
+        self.verdict_by(queue, workload, false, tally)
     }
 
-    /// Whether something can be done for a workload, by what its queue may do, or there will be room for
-    /// the least of it.
-    pub(crate) fn can_serve(&self, queue: &ClusterQueue, workload: &Workload) -> bool {
-        let mut ignored = Tally::default();
-        let verdict = self.verdict(queue, workload, &mut ignored);
-        let mut least = workload.clone();
-        for pod_set in &mut least.pod_sets {
-            let count = pod_set.min_count.unwrap_or(pod_set.count);
-            pod_set.count = pod_set.count.min(count);
+    /// All of it, or a part for which there is room, or the least of it once there is.
+    fn verdict_by(
+        &self,
+        queue: &ClusterQueue,
+        workload: &Workload,
+        may_preempt: bool,
+        tally: &mut Tally,
+    ) -> AssignmentResult {
+        let whole = self.whole(queue, workload, may_preempt, tally);
+        if !matches!(whole, AssignmentResult::No) {
+            return whole;
         }
+        if let Some(part) = self.part(queue, workload, tally) {
+            return AssignmentResult::Now(part);
+        }
+        let least = least_of(workload);
         let is_covered = |pod_set| self.by_group(queue, pod_set).is_some();
+        if least.pod_sets == workload.pod_sets || !workload.pod_sets.iter().all(is_covered) {
+            return AssignmentResult::No;
+        }
+        let verdict = self.whole(queue, &least, may_preempt, tally);
+        let waits = matches!(verdict, AssignmentResult::Later(..));
+        tally.least_waits += u64::from(waits);
+        verdict
+    }
+
+    /// Whether something can be done for a workload, by what its queue may do.
+    pub(crate) fn can_serve(&self, queue: &ClusterQueue, workload: &Workload) -> bool {
+        let verdict = self.verdict(queue, workload, &mut Tally::default());
         !matches!(verdict, AssignmentResult::No)
-            || workload.pod_sets.iter().all(is_covered)
-                && (self.assign(queue, &least, false, &mut ignored).is_some()
-                    || self.in_any_way(queue, &least).is_some())
     }
 
     /// What is left of its queue's own for the least of a workload that blocks its queue; none if all of that is too
     /// little, or nothing is left.
     pub(crate) fn left_of_own(&self, queue: &ClusterQueue, workload: &Workload) -> Option<Charge> {
         let node = self.tree.queue(&queue.name).unwrap();
-        let mut least = workload.clone();
-        for pod_set in &mut least.pod_sets {
+        for pod_set in &workload.pod_sets {
             self.by_group(queue, pod_set)?;
-            let count = pod_set.min_count.unwrap_or(pod_set.count);
-            pod_set.count = pod_set.count.min(count);
         }
+        let least = least_of(workload);
         let nothing = self.tree.nothing();
         let is_own = |way: &Assignment| {
             let with = nothing.with(node, &way.charge);
@@ -156,11 +159,7 @@ impl Scene<'_> {
     /// Whether the least of a workload fits by any choice of flavors; the scene is one where nothing is used.
     pub(crate) fn ever_fits(&self, queue: &ClusterQueue, workload: &Workload) -> bool {
         let node = self.tree.queue(&queue.name).unwrap();
-        let mut least = workload.clone();
-        for pod_set in &mut least.pod_sets {
-            let count = pod_set.min_count.unwrap_or(pod_set.count);
-            pod_set.count = pod_set.count.min(count);
-        }
+        let least = least_of(workload);
         // Less than all of it may be of nothing that isn't covered.
         let is_covered = |pod_set| self.by_group(queue, pod_set).is_some();
         workload.pod_sets.iter().all(is_covered)
@@ -523,6 +522,16 @@ impl Scene<'_> {
                     || tolerations().any(|toleration| toleration.key.as_ref() == Some(&taint.key))
             })
     }
+}
+
+/// A workload with no more pods than have to be.
+fn least_of(workload: &Workload) -> Workload {
+    let mut least = workload.clone();
+    for pod_set in &mut least.pod_sets {
+        let count = pod_set.min_count.unwrap_or(pod_set.count);
+        pod_set.count = pod_set.count.min(count);
+    }
+    least
 }
 
 fn may_borrow(workload: &Workload) -> bool {

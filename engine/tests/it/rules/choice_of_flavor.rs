@@ -94,6 +94,44 @@ fn as_many_pods_as_fit_are_admitted_if_so_many_will_do() {
 }
 
 #[test]
+fn others_are_preempted_for_the_fewest_pods_if_not_even_these_fit() {
+    // Else `e` would wait as it preempts nobody, and `j` as `e` would take what it frees.
+    check(
+        "queue q own=lower default.cpu=4
+         held low q default.cpu=4
+         job e q priority=5 cpu=1 pods=8 min=2
+         job j q priority=4 cpu=4
+         decide => !low(own)
+         why e => waits in ClusterQueue \"q\" for evicted workloads to stop: their quota is reserved for this one
+         decide =>
+         gone low
+         decide => ex4
+         finish e
+         decide => j",
+    );
+    // No more are preempted than the fewest pods require, but as many pods are admitted as fit then.
+    check(
+        "queue q own=lower default.cpu=4
+         held low q since=1 default.cpu=2
+         held lower q priority=-1 since=2 default.cpu=2
+         job e q priority=5 cpu=1 pods=8 min=2
+         decide => !lower(own)
+         gone lower
+         decide => ex2",
+    );
+    check(
+        "queue q own=lower default.cpu=4
+         held high q priority=9 default.cpu=3
+         held low q default.cpu=1
+         job e q priority=5 cpu=1 pods=8 min=2
+         job j q priority=4 cpu=1
+         decide => !low(own)
+         gone low
+         decide => j",
+    );
+}
+
+#[test]
 fn flavors_without_victims_are_tried_when_those_with_lead_nowhere() {
     // To make somebody go, the first pod set would stop at default, and leave nothing to the second.
     check(
