@@ -119,6 +119,25 @@ fn whoever_asks_for_something_else_meanwhile_comes_first_no_longer() {
 }
 
 #[test]
+fn a_nominated_one_passes_a_strict_head_that_can_not_use_the_quota() {
+    let script = |cpu: u32, then: &str| {
+        check(&format!(
+            "queue q strict own=lower default.cpu=4
+             held low q default.cpu=2
+             held high q priority=9 default.cpu=2
+             job j q priority=1 cpu=2
+             decide => !low(own)
+             job head q priority=5 cpu={cpu}
+             decide =>
+             gone low
+             decide => {then}"
+        ));
+    };
+    script(3, "j");
+    script(2, "head");
+}
+
+#[test]
 fn two_nominated_ones_do_not_lose_quota_to_those_before_them() {
     // Either of `huge` and `large` would find room if all of it were free, and comes before those in its
     // queue for whom the others left.
