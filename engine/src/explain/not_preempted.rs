@@ -30,7 +30,7 @@ pub(super) struct PreemptionQuery<'a> {
     pub(super) node: &'a QueueNode,
     pub(super) order: &'a QueueOrder,
     pub(super) class: &'a ClassId,
-    /// What all of its pods request: none preempts for a part of them.
+    /// What its fewest pods request: if these fitted, a part would be admitted.
     requested: RequestedUsage,
     borrowing: Borrowing,
 }

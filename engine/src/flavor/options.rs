@@ -190,11 +190,11 @@ impl FlavorChoice {
 }
 
 impl Slots {
-    /// The usage that all pods of a shape would request in the flavor that comes first for each slot.
+    /// The usage that the fewest pods of a shape would request in the flavor that comes first for each slot.
     pub(crate) fn first_choice(&self, shape: &Shape) -> RequestedUsage {
         let mut requested = RequestedUsage::new();
         for slot in &self.in_order {
-            let count = shape.pod_sets.get(slot.place.pod_set).map(|set| set.count);
+            let count = shape.pod_sets.get(slot.place.pod_set).map(fewest_pods);
             if let (Some(count), Some(choice)) = (count, slot.choices.first()) {
                 requested.extend(choice.requested(count, &requested));
             }

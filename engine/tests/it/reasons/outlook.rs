@@ -101,8 +101,8 @@ fn what_an_earlier_pod_set_takes_is_short_for_a_later_one() {
 }
 
 #[test]
-fn who_accepts_fewer_pods_preempts_for_all_of_them() {
-    // The fewest pods would be within the nominal quota; all of them are not.
+fn who_accepts_fewer_pods_preempts_for_the_fewest() {
+    // All of its pods would have to borrow; the fewest are within the nominal quota.
     check(
         "queue mine in=c reclaim=any default.cpu=2
          queue theirs in=c default.cpu=2
@@ -111,7 +111,7 @@ fn who_accepts_fewer_pods_preempts_for_all_of_them() {
          job j mine pods=4 min=2 cpu=1
          decide =>
          outlook j => is the first of its queue; in flavor \"default\" it needs cpu 2, 0 is free: \
-         cohort \"c\" has no more; not preempted: 1 can't be evicted, 1 of other queues, as this \
-         queue would have to borrow; fits after pod",
+         cohort \"c\" has no more; not preempted: 1 can't be evicted, 1 may be preempted, but hold too \
+         little quota together; fits after pod",
     );
 }
