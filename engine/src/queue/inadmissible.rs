@@ -131,21 +131,20 @@ impl PendingQueue {
     /// Forgets everything that was worked out, as the tree was built again. `blocks_others` says whether
     /// workloads that never fit would block others.
     pub(crate) fn reset(&mut self, blocks_others: bool) {
+        let mut not_counted = Vec::new();
         for (id, class) in &mut self.classes {
             class.options = None;
             class.cached_assignment = None;
             class.blocking_usage = Box::default();
             if class.ever_fits.take() == Some(false) {
                 self.heads.insert(class.members.head.clone(), id.clone());
-                if let Some((_, queued)) = &mut self.limit {
-                    let members = class.members.iter().cloned();
-                    queued.extend(members.map(|key| (key, id.clone())));
-                }
+                let members = class.members.iter().cloned();
+                not_counted.extend(members.map(|key| (key, id.clone())));
             }
         }
         self.blocking_usage = BlockingUsage::unknown(self.classes.len());
-        while (self.limit.as_ref()).is_some_and(|(limit, queued)| queued.len() > *limit) {
-            self.move_beyond_limit();
+        for (key, id) in not_counted {
+            self.count_again(&key, &id);
         }
         self.blocks_others = blocks_others;
         self.fit_unknown = if blocks_others {

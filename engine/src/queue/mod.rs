@@ -14,4 +14,5 @@ pub(crate) mod local_queue;
 pub(crate) mod never_fits;
 pub(crate) mod pending;
 pub(crate) mod preemption_policy;
+pub(crate) mod queue_limit;
 pub(crate) mod queueing_strategy;

@@ -8,6 +8,7 @@ use crate::api::amount::Amount;
 use crate::api::queues::ClusterQueue;
 use crate::flavor::options::flavor_options;
 use crate::queue::pending::PendingQueue;
+use crate::queue::queue_limit::QueueLimit;
 use crate::quota::config::Config;
 use crate::quota::quota_tree::QuotaTree;
 use crate::quota::view::NodeId;
@@ -51,26 +52,16 @@ impl PendingQueue {
             was_there,
             "a class counts in the usage that blocks its queue",
         );
-        let Some((limit, queued)) = &mut self.limit else {
+        let Some(limit) = &mut self.limit else {
             return moved_in;
         };
         for key in class.members.iter() {
-            queued.remove(key);
+            limit.remove(key, id);
         }
-        for (key, _) in self
-            .beyond_limit
-            .extract_if(.., |_, (class, _)| class == id)
-        {
+        for key in limit.take_beyond_of(id) {
             class.members.insert(key);
         }
-        let mut freed = Vec::new();
-        while queued.len() < *limit
-            && let Some((key, (class, shape))) = self.beyond_limit.pop_first()
-        {
-            queued.insert(key.clone(), class.clone());
-            freed.push((key, class, shape));
-        }
-        for (key, class, shape) in freed {
+        while let Some((key, class, shape)) = self.limit.as_mut().and_then(QueueLimit::take_next) {
             self.add_to_class(key, class.clone(), &shape);
             moved_in.insert(class);
         }

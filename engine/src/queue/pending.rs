@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use crate::queue::blocking_usage::BlockingUsage;
 use crate::queue::class::{Class, ClassMembers};
+use crate::queue::queue_limit::{LeftFrom, QueueLimit};
 use crate::quota::violations::Violations;
 use crate::workload::queue_order::QueueOrder;
 use crate::workload::shape::{ClassId, Shape};
@@ -28,10 +29,8 @@ pub(crate) struct PendingQueue {
     pub(super) generation: u64,
     /// The blocking usage of all classes.
     pub(super) blocking_usage: BlockingUsage,
-    /// The limit of queued workloads if there is one, and the queued workloads.
-    pub(super) limit: Option<(usize, BTreeMap<QueueOrder, ClassId>)>,
-    /// Workloads beyond the limit. All of them come after the queued ones.
-    pub(super) beyond_limit: BTreeMap<QueueOrder, (ClassId, Arc<Shape>)>,
+    /// The limit of queued workloads if there is one, and the workloads beyond it.
+    pub(super) limit: Option<QueueLimit>,
     pub(super) violations: Violations,
 }
 
@@ -42,48 +41,59 @@ impl PendingQueue {
             self.add_to_class(key, class, shape);
             return;
         }
-        if let Some((limit, queued)) = &mut self.limit {
-            if *limit <= queued.len() {
-                match queued.last_key_value() {
-                    Some((last, _)) if key < *last => self.move_beyond_limit(),
-                    _ => {
-                        self.beyond_limit.insert(key, (class, Arc::clone(shape)));
-                        return;
-                    }
-                }
-            }
-            if let Some((_, queued)) = &mut self.limit {
-                queued.insert(key.clone(), class.clone());
-            }
+        if let Some(limit) = &mut self.limit
+            && !limit.insert(&key, &class, shape)
+        {
+            return;
         }
         self.add_to_class(key, class, shape);
+        self.move_beyond_limit();
     }
 
     /// Removes a workload. Returns the class that got a member from beyond the limit in exchange.
     pub(crate) fn remove(&mut self, key: &QueueOrder, class: &ClassId) -> Option<ClassId> {
-        if self.beyond_limit.remove(key).is_some() {
+        let left = (self.limit.as_mut()).map(|limit| limit.remove(key, class));
+        if left == Some(LeftFrom::BeyondLimit) {
             return None;
         }
         self.remove_from_class(key, class);
-        let (_, queued) = self.limit.as_mut()?;
-        queued.remove(key)?;
-        let (key, (class, shape)) = self.beyond_limit.pop_first()?;
-        queued.insert(key.clone(), class.clone());
+        let limit = self
+            .limit
+            .as_mut()
+            .filter(|_| left == Some(LeftFrom::Queued));
+        let (key, class, shape) = limit?.take_next()?;
         self.add_to_class(key, class.clone(), &shape);
         Some(class)
     }
 
+    /// Moves the last workloads beyond the limit, while there are too many.
     pub(super) fn move_beyond_limit(&mut self) {
-        let last = (self.limit.as_mut()).and_then(|(_, queued)| queued.pop_last());
-        let found = last.and_then(|(key, class)| {
-            let shape = Arc::clone(&self.classes.get(&class)?.shape);
-            Some((key, class, shape))
-        });
-        let Some((key, class, shape)) = found else {
+        while let Some((key, class)) = self.limit.as_mut().and_then(QueueLimit::take_excess) {
+            let shape = self
+                .classes
+                .get(&class)
+                .map(|found| Arc::clone(&found.shape));
+            let Some(shape) = shape else {
+                return self.violations.check(false, "what is queued has a class");
+            };
+            self.remove_from_class(&key, &class);
+            if let Some(limit) = &mut self.limit {
+                limit.put_beyond(key, class, shape);
+            }
+        }
+    }
+
+    /// Counts a member of a class that did not count towards the limit.
+    pub(super) fn count_again(&mut self, key: &QueueOrder, id: &ClassId) {
+        let Some(shape) = self.classes.get(id).map(|class| Arc::clone(&class.shape)) else {
             return self.violations.check(false, "what is queued has a class");
         };
-        self.remove_from_class(&key, &class);
-        self.beyond_limit.insert(key, (class, shape));
+        if let Some(limit) = &mut self.limit
+            && !limit.insert(key, id, &shape)
+        {
+            return self.remove_from_class(key, id);
+        }
+        self.move_beyond_limit();
     }
 
     pub(super) fn add_to_class(&mut self, key: QueueOrder, id: ClassId, shape: &Arc<Shape>) {
@@ -188,7 +198,7 @@ impl PendingQueue {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.classes.is_empty() && self.beyond_limit.is_empty()
+        self.classes.is_empty() && !self.limit.as_ref().is_some_and(QueueLimit::has_beyond)
     }
 
     /// Whether a workload is queued, within the limit.
@@ -200,7 +210,8 @@ impl PendingQueue {
 
     /// Whether a workload is beyond the limit.
     pub(crate) fn is_beyond_limit(&self, key: &QueueOrder) -> bool {
-        self.beyond_limit.contains_key(key)
+        let limit = self.limit.as_ref();
+        limit.is_some_and(|limit| limit.is_beyond(key))
     }
 
     /// The number of workloads of a class.
@@ -228,7 +239,7 @@ impl PendingQueue {
 
     /// Limits how many workloads are queued. Call it before the first is added.
     pub(crate) fn set_limit(&mut self, limit: Option<usize>) {
-        self.limit = limit.map(|limit| (limit, BTreeMap::new()));
+        self.limit = limit.map(QueueLimit::of);
     }
 }
 

@@ -524,8 +524,23 @@ impl Oracle {
         lined_up.retain(|workload| !self.is_passed(queue, workload));
         let most = queue.max_pending.unwrap_or(usize::MAX);
         tally.queue_full += u64::from(lined_up.len() > most);
+        let by_usage = queue.admission_scope == AdmissionScope::ByUsage;
+        if by_usage {
+            // The first of each LocalQueue come in, then the second of each.
+            let mut numbers: BTreeMap<&LocalQueueKey, usize> = BTreeMap::new();
+            let numbered = lined_up.into_iter().map(|workload| {
+                let number = numbers.entry(&workload.queue).or_default();
+                *number += 1;
+                (*number, workload)
+            });
+            let mut numbered: Vec<_> = numbered.collect();
+            numbered.sort_by_key(|(number, _)| *number);
+            numbered.truncate(most);
+            lined_up = numbered.into_iter().map(|(_, workload)| workload).collect();
+            lined_up.sort_by_key(|workload| order(workload));
+        }
         lined_up.truncate(most);
-        if queue.admission_scope == AdmissionScope::ByUsage {
+        if by_usage {
             let first = lined_up.first().map(|workload| workload.id.clone());
             lined_up.sort_by_cached_key(|w| (self.standing(queue, &w.queue), order(w)));
             let now_first = lined_up.first().map(|workload| workload.id.clone());

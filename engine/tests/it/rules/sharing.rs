@@ -191,6 +191,46 @@ fn those_beyond_max_pending_wait_outside() {
 }
 
 #[test]
+fn beyond_max_pending_local_queues_that_compete_by_usage_take_turns() {
+    check(
+        "queue q by-usage max=3 default.cpu=1
+         local crowd queue=q used=cpu:8
+         local lone queue=q
+         job c1 crowd priority=9 cpu=1
+         job c2 crowd priority=9 cpu=1
+         job c3 crowd priority=9 cpu=1
+         job c4 crowd priority=9 cpu=1
+         job l1 lone cpu=1
+         why c3 => is not queued in ClusterQueue \"q\" yet: as many workloads as may be pending (maxPending 3) come before this one
+         decide => l1
+         job l2 lone cpu=1
+         job l3 lone cpu=1
+         why c3 => is not queued in ClusterQueue \"q\" yet: as many workloads as may be pending (maxPending 3) come before this one
+         why l3 => is not queued in ClusterQueue \"q\" yet: as many workloads as may be pending (maxPending 3) come before this one
+         gone c1
+         gone l1
+         decide => l2
+         gone c2
+         gone c3
+         gone l2
+         decide => l3
+         gone l3
+         decide => c4",
+    );
+    // Without usage, all compete by priority.
+    check(
+        "queue q max=1 default.cpu=1
+         local lone queue=q
+         job c1 q priority=9 cpu=1
+         job c2 q priority=9 cpu=1
+         job l1 lone cpu=1
+         decide => c1
+         gone c1
+         decide => c2",
+    );
+}
+
+#[test]
 fn one_that_backs_off_is_looked_at_when_its_time_has_come() {
     check(
         "queue q strict default.cpu=1
