@@ -522,25 +522,10 @@ impl Oracle {
     fn lined_up(&self, queue: &ClusterQueue, now: Time, tally: &mut Tally) -> Vec<&Workload> {
         let mut lined_up = self.waiting(now).remove(&queue.name).unwrap_or_default();
         lined_up.retain(|workload| !self.is_passed(queue, workload));
-        let most = queue.max_pending.unwrap_or(usize::MAX);
-        tally.queue_full += u64::from(lined_up.len() > most);
-        let by_usage = queue.admission_scope == AdmissionScope::ByUsage;
-        if by_usage {
-            // The first of each LocalQueue come in, then the second of each.
-            let mut numbers: BTreeMap<&LocalQueueKey, usize> = BTreeMap::new();
-            let numbered = lined_up.into_iter().map(|workload| {
-                let number = numbers.entry(&workload.queue).or_default();
-                *number += 1;
-                (*number, workload)
-            });
-            let mut numbered: Vec<_> = numbered.collect();
-            numbered.sort_by_key(|(number, _)| *number);
-            numbered.truncate(most);
-            lined_up = numbered.into_iter().map(|(_, workload)| workload).collect();
-            lined_up.sort_by_key(|workload| order(workload));
-        }
-        lined_up.truncate(most);
-        if by_usage {
+        let before = lined_up.len();
+        let mut lined_up = let_in(queue, lined_up);
+        tally.queue_full += u64::from(lined_up.len() < before);
+        if queue.admission_scope == AdmissionScope::ByUsage {
             let first = lined_up.first().map(|workload| workload.id.clone());
             lined_up.sort_by_cached_key(|w| (self.standing(queue, &w.queue), order(w)));
             let now_first = lined_up.first().map(|workload| workload.id.clone());
@@ -681,6 +666,23 @@ impl Oracle {
         }
         reasons
     }
+}
+
+/// Those that come in where only so many may wait, of all that wait in order: the first ones; or, where usage decides
+/// between LocalQueues, the first of each, then the second of each.
+fn let_in<'a>(queue: &ClusterQueue, all: Vec<&'a Workload>) -> Vec<&'a Workload> {
+    let mut numbers: BTreeMap<&LocalQueueKey, usize> = BTreeMap::new();
+    let number = |workload: &'a Workload| {
+        let number = numbers.entry(&workload.queue).or_default();
+        *number += usize::from(queue.admission_scope == AdmissionScope::ByUsage);
+        (*number, workload)
+    };
+    let mut numbered: Vec<_> = all.into_iter().map(number).collect();
+    numbered.sort_by_key(|(number, _)| *number);
+    numbered.truncate(queue.max_pending.unwrap_or(usize::MAX));
+    let mut first: Vec<_> = numbered.into_iter().map(|(_, one)| one).collect();
+    first.sort_by_key(|workload| order(workload));
+    first
 }
 
 /// How long this admission may be unused in this queue.

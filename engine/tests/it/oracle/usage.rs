@@ -7,7 +7,7 @@ use sluice_engine::{
     WorkloadState,
 };
 
-use super::Oracle;
+use super::{Oracle, let_in};
 use crate::oracle::quota::{Cell, Charge, Node, Tree, View, clamp};
 use crate::oracle::targets::Holder;
 
@@ -116,13 +116,15 @@ impl Oracle {
         }
         for (name, workloads) in self.waiting(now) {
             let queue = self.queues.get(&name);
-            let most = queue.and_then(|queue| queue.max_pending);
             let is_passed =
                 |workload: &&Workload| queue.is_some_and(|queue| self.is_passed(queue, workload));
-            let counted = workloads.into_iter().filter(|w| !is_passed(w));
-            let ids = counted.map(|workload| workload.id.clone());
-            let first = ids.take(most.unwrap_or(usize::MAX));
-            snapshot.pending.insert(name, first.collect());
+            let counted: Vec<&Workload> = workloads.into_iter().filter(|w| !is_passed(w)).collect();
+            let first = match queue {
+                Some(queue) => let_in(queue, counted),
+                None => counted,
+            };
+            let ids = first.into_iter().map(|workload| workload.id.clone());
+            snapshot.pending.insert(name, ids.collect());
         }
         snapshot
     }
