@@ -95,8 +95,9 @@ pub struct ClusterQueueSpec {
     /// How the LocalQueues of this queue compete. Absent: only by the priority and age of their jobs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub admission_scope: Option<AdmissionScope>,
-    /// How many pending jobs are considered for admission: the first ones by priority, then age. All
-    /// other pending jobs are ignored until they are among the first. Absent: all are considered.
+    /// How many pending jobs are considered for admission: the first ones by priority, then age; with
+    /// admissionScope, the first of each LocalQueue, then the second of each. All other pending jobs are
+    /// ignored until they are among the first. Absent: all are considered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub max_pending: Option<i32>,
