@@ -39,7 +39,7 @@ pub(crate) fn document(object: &impl Serialize) -> Result<String, serde_saphyr::
 
 /// What a policy says, whichever it is.
 pub(crate) struct Rules<Outcome> {
-    pub(in crate::manifests::policies) name: String,
+    pub(crate) name: String,
     pub(super) requests: Vec<RuleWithOperations>,
     /// Besides that Sluice did not do it.
     pub(super) condition: MatchCondition,

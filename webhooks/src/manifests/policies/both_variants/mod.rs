@@ -1,5 +1,7 @@
 //! The policies of both variants, which `config/enforcement` applies: the label of namespaces, what holds the pods of a made
 //! template, and warnings of keys that mean nothing.
+//!
+//! Must not know managed kinds: these policies are the same whatever JobKinds there are.
 
 mod made_templates;
 mod namespaces;
