@@ -145,7 +145,10 @@ fn alerts_use_metrics_that_there_are() {
         assert!(["critical", "warning"].contains(&severity), "{name}");
         let url = alert["annotations"]["runbook_url"].as_str().unwrap();
         let anchor = format!("/{RUNBOOK}#{}", name.to_lowercase());
-        assert!(url.starts_with("https://") && url.ends_with(&anchor), "{name}");
+        assert!(
+            url.starts_with("https://") && url.ends_with(&anchor),
+            "{name}"
+        );
     }
 }
 

@@ -77,7 +77,10 @@ pub fn router(viewer: Viewer, tokens: Tokens, port: u16) -> Router {
             "/api/namespaces/{namespace}/localqueues/{name}",
             get(local_queue),
         )
-        .route("/api/clusterqueues/{name}/starts", get(cluster_queue_starts))
+        .route(
+            "/api/clusterqueues/{name}/starts",
+            get(cluster_queue_starts),
+        )
         .route(
             "/api/namespaces/{namespace}/localqueues/{name}/starts",
             get(local_queue_starts),

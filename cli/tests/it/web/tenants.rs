@@ -27,10 +27,7 @@ async fn a_tenant_sees_nothing_of_others_by_any_address() -> Result<()> {
         ("/api/queues".to_owned(), "hidden-queue"),
         ("/api/jobs".to_owned(), "hidden-job"),
         ("/api/clusterqueues/team-a".to_owned(), "hidden-job"),
-        (
-            "/api/clusterqueues/team-a/starts".to_owned(),
-            "hidden-job",
-        ),
+        ("/api/clusterqueues/team-a/starts".to_owned(), "hidden-job"),
         ("/api/gates".to_owned(), "acme.io/hidden"),
         ("/api/flavors".to_owned(), "team-a"),
         (format!("/api/namespaces/{other}/jobs"), "hidden-job"),

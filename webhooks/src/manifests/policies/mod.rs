@@ -19,6 +19,6 @@ mod suspending;
 mod workloads;
 
 pub use crate::manifests::held::HeldKind;
-pub use generate::{mutating, validating, yaml};
 pub use both_variants::yaml as both_variants_yaml;
+pub use generate::{mutating, validating, yaml};
 pub use policy::{Mutating, Validating};
