@@ -162,4 +162,19 @@ pub(crate) static MUTANTS: &[Mutant] = &[
         ),
         Unit("src", "a_running_job_that_is_made_smaller_gives_quota_back"),
     ),
+    mutant(
+        "an edit of a nominated workload keeps its turn",
+        "engine/src/state/workloads.rs",
+        ("self.nominations.withdraw(&id);", ""),
+        Engine("whoever_asks_for_something_else_meanwhile_comes_first_no_longer"),
+    ),
+    mutant(
+        "the head of a strict queue reserves nothing",
+        "engine/src/cycle/strict_head.rs",
+        (
+            "if !is_strict(&node.config) {",
+            "if is_strict(&node.config) || !is_strict(&node.config) {",
+        ),
+        Engine("borrowers_take_nothing_that_the_head_of_a_strict_queue_waits_for"),
+    ),
 ];

@@ -157,4 +157,10 @@ pub(crate) static MUTANTS: &[Mutant] = &[
         ),
         Unit("src", "the_writes_of_one_namespace_delay_no_other"),
     ),
+    mutant(
+        "a group ends while a member runs",
+        "src/plan/group.rs",
+        ("if total <= succeeded && !runs {", "if total <= succeeded {"),
+        Unit("src", "a_group_has_not_finished_while_a_member_runs"),
+    ),
 ];

@@ -276,4 +276,28 @@ pub(crate) static MUTANTS: &[Mutant] = &[
         ),
         Unit("webhooks", "nobody_else_releases_an_object_past_its_gates"),
     ),
+    mutant(
+        "a pod that comes to another job uses the quota of that, whatever it was admitted with",
+        POD_USAGE,
+        ("&& !self.has_place(&holder, pod)", "&& !self.holds_quota(&holder)"),
+        Cluster("pods_that_a_smaller_job_adopts_are_counted_beside_it"),
+    ),
+    mutant(
+        "containers beyond the 1,024th are not counted",
+        "kinds/src/read/requests.rs",
+        (
+            "list.map_or(&[][..], Vec::as_slice)",
+            "list.map_or(&[][..], |list| list.get(..1024).unwrap_or(list))",
+        ),
+        Unit("kinds", "counts_all_containers_however_many"),
+    ),
+    mutant(
+        "the pods of an admitted job may be made for other nodes",
+        "webhooks/src/rules/jobs/growth.rs",
+        (
+            "was.placement != set.placement || was.required_affinity != set.required_affinity",
+            "was.required_affinity != set.required_affinity",
+        ),
+        Unit("webhooks", "grow_while_admitted"),
+    ),
 ];
