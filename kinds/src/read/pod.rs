@@ -116,6 +116,59 @@ pub struct PodAdmission {
     pub job: Option<String>,
 }
 
+/// Most of each kind of thing that a pod which waits may ask for. It is kept as long as the pod waits, many times as large
+/// as its text, and Kubernetes has no limit of its own. What runs uses its quota, whatever is added to it.
+const ASKED_MAX: usize = 256;
+/// The same of the values in its required node affinity.
+const VALUES_MAX: usize = 2048;
+
+/// What a pod that waits asks for, if that is not too much to be kept.
+fn bounded(asks: PodSetView) -> Result<PodSetView, Vec<Problem>> {
+    let field = asks.place.spec_field();
+    let values = asks.required_affinity.iter().flat_map(|term| {
+        let labels = term.match_expressions.iter().flatten();
+        let fields = term.match_fields.iter().flatten();
+        labels.chain(fields)
+    });
+    let values: usize = values
+        .map(|requirement| 1 + requirement.values.as_ref().map_or(0, Vec::len))
+        .sum();
+    let problems: Vec<Problem> = [
+        ("containers", "resources", asks.requests.len(), ASKED_MAX),
+        (
+            "nodeSelector",
+            "labels",
+            asks.placement.node_selector.len(),
+            ASKED_MAX,
+        ),
+        (
+            "tolerations",
+            "tolerations",
+            asks.placement.tolerations.len(),
+            ASKED_MAX,
+        ),
+        (
+            "affinity.nodeAffinity",
+            "terms",
+            asks.required_affinity.len(),
+            ASKED_MAX,
+        ),
+        ("affinity.nodeAffinity", "values", values, VALUES_MAX),
+    ]
+    .into_iter()
+    .filter(|(_, _, count, most)| most < count)
+    .map(|(at, what, count, most)| {
+        let detail = format!("a pod that waits must have at most {most} {what}");
+        Problem::too_many(format!("{field}.{at}"), count, detail)
+    })
+    .collect();
+    if problems.is_empty() {
+        Ok(asks)
+    } else {
+        Err(problems)
+    }
+}
+
 impl PodView {
     /// Reads the pod `object`, metadata and all.
     pub fn read(object: &Value, labels: &QueueLabels, gates: &QueueGates) -> Self {
@@ -129,6 +182,8 @@ impl PodView {
             defaults: &PodDefaults::default(),
             queue_gates: gates,
         };
+        let asks = reader.read(POD_SET.into(), Place::pod(), 1, object);
+        let is_gated = queue_gate.is_some() || !other_gates.is_empty();
         Self {
             queue: labels.read(&metadata::labels(object, labels.keys())),
             mode: PodMode::read(object, gates),
@@ -149,7 +204,11 @@ impl PodView {
                 .is_some_and(|node| !node.is_empty()),
             pod_set: annotation_text(object, POD_SET_ANNOTATION).map(Into::into),
             admitted: annotation_text(object, ADMITTED_ANNOTATION).map(read_admission),
-            asks: reader.read(POD_SET.into(), Place::pod(), 1, object),
+            asks: if is_gated {
+                asks.and_then(bounded)
+            } else {
+                asks
+            },
         }
     }
 

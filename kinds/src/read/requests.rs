@@ -33,9 +33,6 @@ impl PodDefaults {
     }
 }
 
-/// Most resources that a pod may name. Kubernetes has no limit of its own.
-const RESOURCES_MAX: usize = 256;
-
 /// What the scheduler will count for one pod with the spec `pod`, which lies at `field`.
 pub fn pod_requests(
     pod: &Value,
@@ -47,11 +44,6 @@ pub fn pod_requests(
         problems: Vec::new(),
     };
     let total = reader.pod(pod, field);
-    if RESOURCES_MAX < total.len() {
-        let detail = format!("a pod may request at most {RESOURCES_MAX} resources");
-        let problem = Problem::too_many(field, total.len(), detail);
-        reader.problems.push(problem);
-    }
     if reader.problems.is_empty() {
         Ok(total)
     } else {
@@ -340,23 +332,6 @@ mod tests {
         starting.push(last);
         let pod = json!({"containers": [{}], "initContainers": starting});
         assert_eq!(shown(&pod, &PodDefaults::default()), vec!["cpu=64"]);
-    }
-
-    #[test]
-    fn a_pod_names_so_many_resources() {
-        let requests = |count: usize| -> Value {
-            let names = (0..count).map(|number| (format!("example.com/{number}"), json!("1")));
-            let requests: serde_json::Map<_, _> = names.collect();
-            json!({"containers": [{"resources": {"requests": requests}}]})
-        };
-        let read = |count| pod_requests(&requests(count), "spec", &PodDefaults::default());
-        assert!(read(RESOURCES_MAX).is_ok());
-        let problems = read(RESOURCES_MAX + 1).unwrap_err();
-        let told: Vec<String> = problems.iter().map(ToString::to_string).collect();
-        assert_eq!(
-            told,
-            ["spec: Too many: 257: a pod may request at most 256 resources"]
-        );
     }
 
     #[test]

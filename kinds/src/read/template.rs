@@ -57,10 +57,6 @@ impl Placement {
     }
 }
 
-/// Most values in what says where a pod may run. Sluice keeps it for as long as the pod waits, many times as large as its
-/// text, and Kubernetes has no limit of its own.
-const VALUES_MAX: usize = 2048;
-
 /// The terms of the required node affinity of the pod spec `pod`.
 pub(crate) fn required_affinity(
     pod: &Value,
@@ -79,15 +75,6 @@ pub(crate) fn required_affinity(
     )
 }
 
-/// How many values there are in it, at any depth.
-fn values_in(value: &Value) -> usize {
-    match value {
-        Value::Object(fields) => fields.values().map(values_in).sum(),
-        Value::Array(items) => items.iter().map(values_in).sum(),
-        _ => 1,
-    }
-}
-
 fn typed<T: serde::de::DeserializeOwned + Default>(
     pod: &Value,
     field: &str,
@@ -101,15 +88,6 @@ fn typed<T: serde::de::DeserializeOwned + Default>(
     let Some(found) = found else {
         return Ok(T::default());
     };
-    let values = values_in(found);
-    if VALUES_MAX < values {
-        let detail = format!("may not have more than {VALUES_MAX} values");
-        return Err(Problem::too_many(
-            format!("{field}.{}", path.join(".")),
-            values,
-            detail,
-        ));
-    }
     T::deserialize(found).map_err(|_| {
         Problem::invalid(
             format!("{field}.{}", path.join(".")),
@@ -153,22 +131,5 @@ mod tests {
             problem.to_string(),
             "spec.template.spec.nodeSelector: Invalid value: \"[\\\"x\\\"]\": must be a map of strings"
         );
-    }
-
-    #[test]
-    fn what_is_kept_is_bounded() {
-        let pod = |count: usize| {
-            let tolerations = vec![json!({"key": "a", "operator": "Exists"}); count];
-            json!({ "tolerations": tolerations })
-        };
-        assert!(Placement::read(&pod(1024), "spec").is_ok());
-        let problem = Placement::read(&pod(1025), "spec").unwrap_err();
-        assert_eq!(
-            problem.to_string(),
-            "spec.tolerations: Too many: 2050: may not have more than 2048 values"
-        );
-        let terms = json!([{"matchExpressions": [{"key": "a", "operator": "In", "values": vec!["b"; 3000]}]}]);
-        let affinity = json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}});
-        assert!(required_affinity(&json!({ "affinity": affinity }), "spec").is_err());
     }
 }

@@ -274,3 +274,30 @@ fn a_group_that_a_controller_makes() {
         assert_eq!(problem.to_string(), expected);
     }
 }
+
+/// It is kept for as long as it waits. What runs uses quota, whatever its user adds.
+#[test]
+fn what_a_pod_that_waits_asks_for_is_bounded() {
+    let pod = |tolerations: usize, values: usize| {
+        let mut pod = mk_pod(json!({QUEUE: "a"}), json!({}));
+        let toleration = json!({"key": "a", "operator": "Exists"});
+        pod["spec"]["tolerations"] = json!(vec![toleration; tolerations]);
+        let term = json!({"matchExpressions": [{"key": "a", "operator": "In", "values": vec!["b"; values]}]});
+        pod["spec"]["affinity"] = json!({"nodeAffinity":
+            {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}});
+        pod
+    };
+    let told = |pod| match view(&gated(pod, &[QUEUE_GATE])).asks {
+        Ok(_) => Vec::new(),
+        Err(problems) => problems.iter().map(ToString::to_string).collect(),
+    };
+    assert_eq!(told(pod(256, 2000)), Vec::<String>::new());
+    assert_eq!(
+        told(pod(257, 3000)),
+        [
+            "spec.tolerations: Too many: 257: a pod that waits must have at most 256 tolerations",
+            "spec.affinity.nodeAffinity: Too many: 3001: a pod that waits must have at most 2048 values",
+        ]
+    );
+    assert!(view(&pod(40_000, 3000)).asks.is_ok());
+}
