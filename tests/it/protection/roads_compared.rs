@@ -405,8 +405,8 @@ async fn webhooks_and_policies_judge_growth_the_same() -> Result<()> {
                     "the resourceClaims of its pods may not change",
                 ),
                 (
-                    json!({"template": {"spec": {"nodeSelector": {"pool": "other"}}}}),
-                    "the nodeSelector, tolerations and required node affinity of its pods may not change",
+                    json!({"template": {"spec": {"tolerations": [{"operator": "Exists"}]}}}),
+                    "the nodeSelector and the required node affinity of its pods may not change, nor may tolerations be added",
                 ),
             ] {
                 let expected = format!(

@@ -226,7 +226,10 @@ pub(crate) static MUTANTS: &[Mutant] = &[
             "if was.count < set.count {",
             "if was.count < set.count && set.count < 1 {",
         ),
-        Unit("webhooks", "grow_while_admitted"),
+        Unit(
+            "webhooks",
+            "an_admitted_job_stays_on_the_nodes_of_its_flavor",
+        ),
     ),
     mutant(
         "a pod that is being deleted is not judged",
@@ -279,7 +282,10 @@ pub(crate) static MUTANTS: &[Mutant] = &[
     mutant(
         "a pod that comes to another job uses the quota of that, whatever it was admitted with",
         POD_USAGE,
-        ("&& !self.has_place(&holder, pod)", "&& !self.holds_quota(&holder)"),
+        (
+            "&& !self.has_place(&holder, pod)",
+            "&& !self.holds_quota(&holder)",
+        ),
         Cluster("pods_that_a_smaller_job_adopts_are_counted_beside_it"),
     ),
     mutant(
@@ -295,9 +301,12 @@ pub(crate) static MUTANTS: &[Mutant] = &[
         "the pods of an admitted job may be made for other nodes",
         "webhooks/src/rules/jobs/growth.rs",
         (
-            "was.placement != set.placement || was.required_affinity != set.required_affinity",
-            "was.required_affinity != set.required_affinity",
+            "selected.any(|(key, value)| selects.get(key) != Some(value))",
+            "selected.any(|(key, _)| selects.get(key).is_none())",
         ),
-        Unit("webhooks", "grow_while_admitted"),
+        Unit(
+            "webhooks",
+            "an_admitted_job_stays_on_the_nodes_of_its_flavor",
+        ),
     ),
 ];

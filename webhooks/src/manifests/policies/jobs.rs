@@ -303,26 +303,29 @@ fn grown(kind: &JobKindSpec) -> String {
             format!("variables.pod{suffix}{index}.?spec.?resourceClaims.orValue([])")
         };
         let claimed = text(&format!("{CLAIMS_CHANGED} {ADVICE}"));
-        let placement = |suffix: &str| {
-            let spec = format!("variables.pod{suffix}{index}.?spec");
-            let [selector, tolerations, terms] = [
-                "nodeSelector",
-                "tolerations",
-                "affinity.?nodeAffinity.?requiredDuringSchedulingIgnoredDuringExecution.?nodeSelectorTerms",
-            ]
-            .map(|field| format!("{spec}.?{field}"));
-            format!("[{selector}.orValue({{}}), {tolerations}.orValue([]), {terms}.orValue([])]")
+        let spec = |suffix: &str, field: &str, none: &str| {
+            format!("variables.pod{suffix}{index}.?spec.?{field}.orValue({none})")
         };
+        let (selector, tolerations) = ("nodeSelector", "tolerations");
+        let terms = "affinity.?nodeAffinity.?requiredDuringSchedulingIgnoredDuringExecution.?nodeSelectorTerms";
+        let allows_other_nodes = format!(
+            "(!{}.all(k, {}[?k] == {}[?k]) ||\n!{}.all(t, t in {}) ||\n{} != {})",
+            spec("Old", selector, "{}"),
+            spec("", selector, "{}"),
+            spec("Old", selector, "{}"),
+            spec("", tolerations, "[]"),
+            spec("Old", tolerations, "[]"),
+            spec("", terms, "[]"),
+            spec("Old", terms, "[]"),
+        );
         let placed = text(&format!("{PLACEMENT_CHANGED} {ADVICE}"));
         let at = text(&format!("pod set {name:?}"));
         format!(
-            "({was} < {is} ? [{}] :\n{} != {} ? [{}] :\n{} != {} ? [{}] : [])",
+            "({was} < {is} ? [{}] :\n{} != {} ? [{}] :\n{allows_other_nodes} ? [{}] : [])",
             forbidden(&at, &grown),
             claims(""),
             claims("Old"),
             forbidden(&at, &claimed),
-            placement(""),
-            placement("Old"),
             forbidden(&at, &placed)
         )
     };

@@ -14,9 +14,9 @@ pub(crate) const ADVICE: &str = "while the job is admitted; suspend the job in t
 pub(crate) const GROWN: &str = "may not grow from {} to {} pods";
 pub(crate) const CLAIMS_CHANGED: &str = "the resourceClaims of its pods may not change";
 
-/// The rule for the nodes that its pods may run on. Sluice wrote there those of the flavor whose quota they use.
-pub(crate) const PLACEMENT_CHANGED: &str =
-    "the nodeSelector, tolerations and required node affinity of its pods may not change";
+/// The rule for the nodes that its pods may run on. Sluice wrote there those of the flavor whose quota they use. Fewer
+/// nodes are fine: a manifest that is applied again may take the tolerations of the flavor out.
+pub(crate) const PLACEMENT_CHANGED: &str = "the nodeSelector and the required node affinity of its pods may not change, nor may tolerations be added";
 
 /// The rule for what each pod requests: the resource, and the amount before and after. Requests that shrink are fine, as
 /// for the controller, which compares them with what was admitted.
@@ -62,9 +62,19 @@ fn check_set(before: &[PodSetView], set: &PodSetView) -> Vec<Problem> {
         let detail = format!("{CLAIMS_CHANGED} {ADVICE}");
         problems.push(Problem::forbidden(field.clone(), detail));
     }
-    if was.placement != set.placement || was.required_affinity != set.required_affinity {
+    if allows_other_nodes(was, set) {
         let detail = format!("{PLACEMENT_CHANGED} {ADVICE}");
         problems.push(Problem::forbidden(field, detail));
     }
     problems
+}
+
+/// Whether pods may run on nodes that they could not run on before.
+fn allows_other_nodes(was: &PodSetView, is: &PodSetView) -> bool {
+    let selects = &is.placement.node_selector;
+    let mut selected = was.placement.node_selector.iter();
+    let mut tolerations = is.placement.tolerations.iter();
+    selected.any(|(key, value)| selects.get(key) != Some(value))
+        || tolerations.any(|toleration| !was.placement.tolerations.contains(toleration))
+        || was.required_affinity != is.required_affinity
 }

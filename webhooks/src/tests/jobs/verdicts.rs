@@ -165,10 +165,8 @@ const ADVICE: &str = "while the job is admitted; suspend the job in the same upd
 #[case::claims("/spec/template/spec/resourceClaims",
     json!([{"name": "gpu", "resourceClaimTemplateName": "eight"}]),
     "pod set \"main\": Forbidden: the resourceClaims of its pods may not change")]
-#[case::selector("/spec/template/spec/nodeSelector", json!({"pool": "on-demand"}),
-    "pod set \"main\": Forbidden: the nodeSelector, tolerations and required node affinity of its pods may not change")]
 #[case::tolerations("/spec/template/spec/tolerations", json!([{"operator": "Exists"}]),
-    "pod set \"main\": Forbidden: the nodeSelector, tolerations and required node affinity of its pods may not change")]
+    "pod set \"main\": Forbidden: the nodeSelector and the required node affinity of its pods may not change, nor may tolerations be added")]
 fn grow_while_admitted(#[case] pointer: &str, #[case] value: Value, #[case] what: &str) {
     let old = with(mk_job(Q, &[], false), "/spec/completions", json!(9));
     let new = with(old.clone(), pointer, value);
@@ -184,6 +182,47 @@ fn grow_while_admitted(#[case] pointer: &str, #[case] value: Value, #[case] what
         validate(USER, Some(&plain(&old)), &plain(&new)).message(),
         ""
     );
+}
+
+/// Those of its flavor, whose quota it uses. It may be made to run on fewer.
+#[test]
+fn an_admitted_job_stays_on_the_nodes_of_its_flavor() {
+    let placed = |selector: Value, tolerations: Value| {
+        let spec = json!({"nodeSelector": selector, "tolerations": tolerations, "containers": []});
+        with(mk_job(Q, &[], false), "/spec/template/spec", spec)
+    };
+    let spot = json!([{"key": "spot", "operator": "Exists"}]);
+    let old = placed(json!({"pool": "spot"}), spot.clone());
+    let other = json!([{"key": "other", "operator": "Exists"}]);
+    let refusal = format!(
+        "pod set \"main\": Forbidden: the nodeSelector and the required node affinity of its pods may not change, nor may tolerations be added {ADVICE}"
+    );
+    for (case, new, is_refused) in [
+        (
+            "others",
+            placed(json!({"pool": "on-demand"}), spot.clone()),
+            true,
+        ),
+        ("any", placed(json!({}), spot.clone()), true),
+        ("tainted ones", placed(json!({"pool": "spot"}), other), true),
+        (
+            "fewer",
+            placed(json!({"pool": "spot", "zone": "a"}), spot),
+            false,
+        ),
+        (
+            "untainted ones",
+            placed(json!({"pool": "spot"}), json!([])),
+            false,
+        ),
+    ] {
+        let expected = if is_refused { &*refusal } else { "" };
+        assert_eq!(
+            validate(USER, Some(&old), &new).message(),
+            expected,
+            "{case}"
+        );
+    }
 }
 
 /// What they come to is not known here: the controller holds and tells.
