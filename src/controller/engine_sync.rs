@@ -224,7 +224,7 @@ impl Controller {
         live
     }
 
-    fn may_run(&self, pod: &PodRecord) -> bool {
+    pub(super) fn may_run(&self, pod: &PodRecord) -> bool {
         pod.is_released() || self.writes.may_be_released(&pod.uid)
     }
 

@@ -204,13 +204,18 @@ impl Controller {
     fn has_share_beside(&self, pod: &PodRecord, holder: &Subject) -> bool {
         let recorded = pod.admitted.as_ref();
         let recorded = recorded.and_then(|record| record.as_ref().ok());
+        let is_of_holder = |job: &Option<String>| {
+            let job = job.as_deref().map(|uid| Subject::Job(uid.into()));
+            job.as_ref() == Some(holder)
+        };
         let left = self.own_usage.left.get(&pod.uid);
-        recorded.is_some_and(|recorded| recorded.job.is_none())
+        recorded.is_some_and(|recorded| !is_of_holder(&recorded.job))
             || left.is_some_and(|left| left.job != *holder)
     }
 
-    /// Whether a job or group was admitted with such a pod, and has no more of them than it was admitted with. Who may
-    /// edit pods and jobs can have any pod belong to any job: by its labels, by a selector, as a member of a group.
+    /// Whether a job or group was admitted with such a pod, and has a place for it: those that have always been its own
+    /// come first, then the oldest. Who may edit pods and jobs can have any pod belong to any job: by its labels, by a
+    /// selector, as a member of a group.
     fn has_place(&self, holder: &Subject, pod: &PodRecord) -> bool {
         let workload = self.objects.workload_of(holder);
         let (Some((_, record)), Some(set), Ok(asks)) =
@@ -227,11 +232,19 @@ impl Controller {
         let count = count.map_or(0, |assignment| {
             usize::try_from(assignment.count).unwrap_or(0)
         });
-        let left_behind = self.orphaned_pods(holder).into_iter();
-        let left_behind =
-            left_behind.filter(|(_, pod)| pod_set_of(pod, holder).as_ref() == Some(&set));
-        let all = self.live_pods_of_set(holder, &set).all + left_behind.count();
-        all <= count
+        let own = self.objects.pods_of(holder).into_iter();
+        let all = own.chain(self.orphaned_pods(holder));
+        let before = all.filter(|(_, other)| {
+            let is_before = || {
+                !self.has_share_beside(other, holder)
+                    || (other.created, &other.uid) < (pod.created, &pod.uid)
+            };
+            other.uid != pod.uid
+                && self.may_run(other)
+                && pod_set_of(other, holder).as_ref() == Some(&set)
+                && is_before()
+        });
+        before.count() < count
     }
 
     /// Notes that a pod whose usage was that of `subject` says now that it belongs elsewhere: it takes its share
@@ -242,6 +255,11 @@ impl Controller {
         };
         let is_same = self.quota_of(key, pod) == QuotaOf::With(subject.clone());
         if is_same || !pod.is_released() || pod.admitted.is_some() {
+            return;
+        }
+        // It still counts as one that the job has left behind.
+        let mut left_behind = self.orphaned_pods(subject).into_iter();
+        if left_behind.any(|(_, other)| other.uid == pod.uid) {
             return;
         }
         if let Some(share) = self.share(pod, subject) {

@@ -161,9 +161,13 @@ impl Controller {
         if self.writes.is_busy(&subject) {
             return;
         }
-        let pods = self.objects.pods_by_age(&subject);
+        let mut pods = self.objects.pods_by_age(&subject);
         let id = subject.id();
         let workload = self.objects.workload_of(&subject);
+        if self.holds_quota(&subject) {
+            // What came to the group from another job, and is counted beside it, is none of its members.
+            pods.retain(|(_, pod)| !self.has_own_usage(&pod.uid));
+        }
         if workload.is_none_or(|(_, record)| record.status.admission.is_none()) {
             self.gone_members.forget(&subject);
         }
