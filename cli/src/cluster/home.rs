@@ -39,9 +39,8 @@ pub async fn home(client: &Client) -> Result<String, ClusterError> {
 /// The namespace of the account that is left where the binding is gone: `kubectl sluice uninstall` deletes that first.
 async fn of_account(client: &Client) -> Result<String, ClusterError> {
     let all: Api<ServiceAccount> = Api::all(client.clone());
-    let params = ListParams::default()
-        .labels(LABEL)
-        .fields(&format!("metadata.name={NAME}"));
+    // The chart may give it another name.
+    let params = ListParams::default().labels(LABEL);
     let found = match answer("find Sluice's account", all.list(&params)).await {
         // Who may not see accounts may be right about the namespace all the same.
         Err(why) if why.is_no() => return Ok(NAMESPACE.to_owned()),

@@ -35,8 +35,10 @@ const ANNOTATIONS: [&str; 9] = [
     SCHEDULING_GATED_BY,
     ADMISSION_GATED_BY,
 ];
-/// Labels and annotations that Sluice sets, which are copied with an object.
-const OWN: [&str; 14] = [
+/// Labels and annotations that Sluice sets, which are copied with an object, and that its plugin reads.
+const OWN: [&str; 16] = [
+    "sluice.dev/simulate-arrival",
+    "sluice.dev/simulate-duration",
     MANAGED_LABEL,
     JOB_UID_LABEL,
     HELD_ANNOTATION,
