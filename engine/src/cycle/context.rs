@@ -6,11 +6,12 @@ use std::sync::Arc;
 use crate::api::event::Decision;
 use crate::api::names::WorkloadId;
 use crate::api::preemption::Preemption;
+use crate::api::queues::ClusterQueue;
 use crate::api::settings::Settings;
 use crate::api::time::Time;
 use crate::cohort::reopening::ClassRef;
 use crate::cohort::tree::{CohortTree, QueueNode};
-use crate::cycle::fit_or_preempt::{Assigner, AssignmentResult};
+use crate::cycle::fit_or_preempt::{Assigner, AssignmentResult, PreemptsFor};
 use crate::cycle::progress::CycleProgress;
 use crate::flavor::options::{FlavorOptions, Slots, flavor_options};
 use crate::preemption::snapshot::PreemptionSnapshot;
@@ -107,12 +108,39 @@ impl Cycle<'_> {
     /// Works out what can be assigned to a workload, if anything.
     pub(super) fn assign<'a>(
         &mut self,
-        (queue, id): &ClassRef,
+        class: &ClassRef,
         slots: &'a Slots,
         shape: &Shape,
         order: &QueueOrder,
         policy: Preemption,
     ) -> Option<AssignmentResult<'a>> {
+        let (mut assigner, config) = self.assigner(class, order, policy)?;
+        assigner.assign(slots, config, shape)
+    }
+
+    /// The same for a workload that has preempted others, for so many of its pods.
+    pub(super) fn assign_to_nominee<'a>(
+        &mut self,
+        class: &ClassRef,
+        slots: &'a Slots,
+        shape: &Shape,
+        order: &QueueOrder,
+        preempted_for: PreemptsFor,
+    ) -> Option<AssignmentResult<'a>> {
+        let policy = self.policy(class.0);
+        let (mut assigner, config) = self.assigner(class, order, policy)?;
+        match preempted_for {
+            PreemptsFor::All => assigner.assign(slots, config, shape),
+            PreemptsFor::Fewest => assigner.assign_to_nominee(slots, config, shape),
+        }
+    }
+
+    fn assigner<'b>(
+        &'b mut self,
+        (queue, id): &'b ClassRef,
+        order: &'b QueueOrder,
+        policy: Preemption,
+    ) -> Option<(Assigner<'b>, &'b ClusterQueue)> {
         let CohortTree {
             quota,
             queues,
@@ -123,7 +151,7 @@ impl Cycle<'_> {
             self.violations.check(false, QUEUE_IN_TREE);
             return None;
         };
-        let mut assigner = Assigner {
+        let assigner = Assigner {
             quota,
             snapshot: PreemptionSnapshot {
                 queues,
@@ -138,6 +166,6 @@ impl Cycle<'_> {
             order,
             local_queue: id.local_queue.as_deref(),
         };
-        assigner.assign(slots, &node.config, shape)
+        Some((assigner, &node.config))
     }
 }

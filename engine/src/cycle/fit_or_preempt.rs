@@ -4,7 +4,7 @@
 use crate::api::names::LocalQueueKey;
 use crate::api::preemption::Preemption;
 use crate::api::queues::ClusterQueue;
-use crate::cycle::partial_admission::largest_partial_assignment;
+use crate::cycle::partial_admission::largest_assignment;
 use crate::flavor::flavor_assigner::{
     Assignment, PreemptionOracle, SimulatedPreemption, max_borrowing_distance,
 };
@@ -26,7 +26,16 @@ pub(crate) enum AssignmentResult<'a> {
     FitsNow(Assignment<'a>),
     /// It will fit when evicted workloads and these targets have stopped. Without targets it only waits for
     /// evicted workloads.
-    FitsLater(RequestedUsage, Vec<Target>),
+    FitsLater(RequestedUsage, Vec<Target>, PreemptsFor),
+}
+
+/// For how many of its pods a workload preempts others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PreemptsFor {
+    /// For all.
+    All,
+    /// For the fewest that suffice, as it may not for all.
+    Fewest,
 }
 
 impl AssignmentResult<'_> {
@@ -34,7 +43,7 @@ impl AssignmentResult<'_> {
     pub(crate) fn requested(&self) -> &RequestedUsage {
         match self {
             Self::FitsNow(assignment) => &assignment.requested,
-            Self::FitsLater(requested, _) => requested,
+            Self::FitsLater(requested, ..) => requested,
         }
     }
 }
@@ -60,20 +69,53 @@ impl Assigner<'_> {
         shape: &Shape,
     ) -> Option<AssignmentResult<'a>> {
         let all = shape.pod_sets.iter().map(|set| set.count).collect();
-        if let Some(result) = self.assign_counts(slots, config, all) {
+        if let Some(result) = self.assign_counts(slots, config, all, PreemptsFor::All) {
             return Some(result);
         }
         if !shape.pod_sets.iter().any(is_reducible) {
             return None;
         }
-        if let Some(part) =
-            largest_partial_assignment(slots, self.quota, self.node, config.fungibility, shape)
-        {
+        // A part never waits for evicted workloads: that is for the fewest pods only.
+        let part = largest_assignment(shape, 1, |counts| {
+            let (node, borrowing) = (self.node, slots.borrowing);
+            let found =
+                slots.assign_in_any_way(self.quota, node, borrowing, config.fungibility, counts);
+            found.ok().filter(|found| found.waits_at.is_none())
+        });
+        if let Some(part) = part {
             return Some(AssignmentResult::FitsNow(part));
         }
         // Not even the fewest pods fit now. Others are preempted for no more than these.
+        self.assign_fewest(slots, config, shape)
+    }
+
+    /// Works out what can be assigned to a workload that has preempted others for its fewest pods. That is as many pods
+    /// as need no borrowing, or else the fewest: with more it would use what the others need to return, and what they
+    /// may reclaim at once.
+    pub(crate) fn assign_to_nominee<'a>(
+        &mut self,
+        slots: &'a Slots,
+        config: &ClusterQueue,
+        shape: &Shape,
+    ) -> Option<AssignmentResult<'a>> {
+        let own = largest_assignment(shape, 0, |counts| {
+            let (node, borrowing) = (self.node, Borrowing::Forbidden);
+            let found =
+                slots.assign_in_any_way(self.quota, node, borrowing, config.fungibility, counts);
+            found.ok()
+        });
+        own.and_then(|own| self.without_preemption(own, Borrowing::Forbidden).ok())
+            .or_else(|| self.assign_fewest(slots, config, shape))
+    }
+
+    fn assign_fewest<'a>(
+        &mut self,
+        slots: &'a Slots,
+        config: &ClusterQueue,
+        shape: &Shape,
+    ) -> Option<AssignmentResult<'a>> {
         let fewest = shape.pod_sets.iter().map(fewest_pods).collect();
-        self.assign_counts(slots, config, fewest)
+        self.assign_counts(slots, config, fewest, PreemptsFor::Fewest)
     }
 
     /// Works out what can be assigned to so many pods of each set.
@@ -82,22 +124,33 @@ impl Assigner<'_> {
         slots: &'a Slots,
         config: &ClusterQueue,
         counts: Vec<u32>,
+        preempts_for: PreemptsFor,
     ) -> Option<AssignmentResult<'a>> {
-        let counted = counts.clone();
-        if let Ok(assignment) = slots.assign(self, self.node, config.fungibility, counted) {
-            let assignment = match self.without_preemption(assignment, slots.borrowing) {
-                Ok(result) => return Some(result),
-                Err(assignment) => assignment,
-            };
-            if let Some(targets) = self.targets(&assignment.requested, slots.borrowing) {
-                return Some(AssignmentResult::FitsLater(assignment.requested, targets));
-            }
-        }
+        let (node, borrowing) = (self.node, slots.borrowing);
+        let found = slots.assign(self, node, borrowing, config.fungibility, counts.clone());
         // The targets of several pod sets may not suffice together, or leave no quota to a later pod set.
         // Other flavors may still fit without preemption. So may others for the earlier pod sets.
-        let assignment = slots.assign_in_any_way(self.quota, self.node, config.fungibility, counts);
-        self.without_preemption(assignment.ok()?, slots.borrowing)
-            .ok()
+        let other = match found {
+            Err(place) if !self.policy.is_enabled() => {
+                slots.assign_in_other_ways(self.quota, (node, borrowing), counts, place)
+            }
+            Err(_) => {
+                slots.assign_in_any_way(self.quota, node, borrowing, config.fungibility, counts)
+            }
+            Ok(assignment) => {
+                let assignment = match self.without_preemption(assignment, borrowing) {
+                    Ok(result) => return Some(result),
+                    Err(assignment) => assignment,
+                };
+                if let Some(targets) = self.targets(&assignment.requested, borrowing) {
+                    let requested = assignment.requested;
+                    let result = AssignmentResult::FitsLater(requested, targets, preempts_for);
+                    return Some(result);
+                }
+                slots.assign_in_any_way(self.quota, node, borrowing, config.fungibility, counts)
+            }
+        };
+        self.without_preemption(other.ok()?, borrowing).ok()
     }
 
     /// The result without preemption; the assignment itself if it requires preemption.
@@ -118,6 +171,7 @@ impl Assigner<'_> {
             return Ok(AssignmentResult::FitsLater(
                 assignment.requested,
                 Vec::new(),
+                PreemptsFor::All,
             ));
         }
         Err(assignment)

@@ -7,7 +7,7 @@ use crate::api::names::WorkloadId;
 use crate::api::queues::AdmissionScope;
 use crate::cohort::reopening::ClassRef;
 use crate::cycle::context::Cycle;
-use crate::cycle::fit_or_preempt::AssignmentResult;
+use crate::cycle::fit_or_preempt::{AssignmentResult, PreemptsFor};
 use crate::cycle::progress::Reservation;
 use crate::flavor::options::FlavorOptions;
 use crate::workload::queue_order::QueueOrder;
@@ -18,6 +18,7 @@ struct NominatedHead {
     class: ClassRef,
     order: QueueOrder,
     reservation: Reservation,
+    preempted_for: PreemptsFor,
 }
 
 const NOMINATED_IS_PENDING: &str = "a nominated workload is pending";
@@ -33,8 +34,9 @@ impl Cycle<'_> {
                 .collect();
         let has_nominated = !nominated.is_empty();
         let mut all = Vec::new();
-        for (_, class) in nominated {
-            all.extend(self.reserve_nominated(class));
+        for (order, class) in nominated {
+            let preempted_for = self.nominations.preempted_for(order.id());
+            all.extend(self.reserve_nominated(class, preempted_for));
         }
         let mut outranked = Vec::new();
         for nominated_head in &all {
@@ -52,7 +54,7 @@ impl Cycle<'_> {
         self.progress.reserved.clear();
         let with_outranked = all.into_iter().zip(outranked);
         for (nominated_head, _) in with_outranked.filter(|(_, is_outranked)| !is_outranked) {
-            self.admit_or_reserve(&nominated_head.class);
+            self.admit_or_reserve(&nominated_head.class, nominated_head.preempted_for);
         }
         has_nominated
     }
@@ -73,11 +75,15 @@ impl Cycle<'_> {
     }
 
     /// Reserves what can be assigned to the first member of a class without reservation.
-    fn reserve_nominated(&mut self, class: ClassRef) -> Option<NominatedHead> {
+    fn reserve_nominated(
+        &mut self,
+        class: ClassRef,
+        preempted_for: PreemptsFor,
+    ) -> Option<NominatedHead> {
         let found = self.options(&class);
         self.check(found.is_some(), NOMINATED_IS_PENDING);
         let (options, shape) = found?;
-        let (order, result) = self.nominated_assignment(&class, &options, &shape)?;
+        let (order, result) = self.nominated_assignment(&class, &options, &shape, preempted_for)?;
         let reservation = Reservation {
             node: class.0,
             requested: result.requested().clone(),
@@ -89,20 +95,21 @@ impl Cycle<'_> {
             class,
             order,
             reservation,
+            preempted_for,
         })
     }
 
     /// Admits the first member of a class without reservation, or reserves quota for it.
-    fn admit_or_reserve(&mut self, class: &ClassRef) {
+    fn admit_or_reserve(&mut self, class: &ClassRef, preempted_for: PreemptsFor) {
         // Each reservation was that of another member, and only they are admitted so far.
         let Some((options, shape)) = self.options(class) else {
             return self.check(false, NOMINATED_IS_PENDING);
         };
-        match self.nominated_assignment(class, &options, &shape) {
+        match self.nominated_assignment(class, &options, &shape, preempted_for) {
             Some((order, AssignmentResult::FitsNow(assignment))) => {
                 self.admit(class, &order, &assignment);
             }
-            Some((order, AssignmentResult::FitsLater(requested, _))) => {
+            Some((order, AssignmentResult::FitsLater(requested, ..))) => {
                 self.reserve(class, order, requested, shape.borrowing());
             }
             None => {}
@@ -115,6 +122,7 @@ impl Cycle<'_> {
         class: &ClassRef,
         options: &'a FlavorOptions,
         shape: &Shape,
+        preempted_for: PreemptsFor,
     ) -> Option<(QueueOrder, AssignmentResult<'a>)> {
         let FlavorOptions::Slots(slots) = options else {
             return None;
@@ -122,10 +130,9 @@ impl Cycle<'_> {
         let reserved = self.progress.reserved.get(class);
         let pending = &self.cluster_queue(class.0)?.pending;
         let order = pending.next_of(&class.1, reserved)?.clone();
-        let policy = self.policy(class.0);
-        let result = self.assign(class, slots, shape, &order, policy)?;
+        let result = self.assign_to_nominee(class, slots, shape, &order, preempted_for)?;
         let needs_preemption =
-            matches!(&result, AssignmentResult::FitsLater(_, targets) if !targets.is_empty());
+            matches!(&result, AssignmentResult::FitsLater(_, targets, _) if !targets.is_empty());
         (!needs_preemption).then_some((order, result))
     }
 }

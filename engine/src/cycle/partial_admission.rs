@@ -1,31 +1,19 @@
-//! Partial admission: with how many pods a workload is admitted that does not fit as a whole. It never preempts, and
-//! never waits for evicted workloads: that is for the fewest pods only.
-//!
-//! When it is tried is `fit_or_preempt.rs`.
+//! Partial admission: with how many pods a workload is admitted that does not get all. When it is tried is
+//! `fit_or_preempt.rs`.
 
-use crate::api::flavor::FlavorFungibility;
 use crate::api::workload::PodSet;
 use crate::flavor::flavor_assigner::Assignment;
-use crate::flavor::options::{Slots, fewest_pods};
-use crate::quota::quota_tree::QuotaTree;
-use crate::quota::view::NodeId;
+use crate::flavor::options::fewest_pods;
 use crate::workload::shape::Shape;
 
-/// The assignment with the most pods that fits, found by bisection. Between the minimum and all pods, all
-/// pod sets are reduced evenly. None if not even the minimum fits.
-pub(super) fn largest_partial_assignment<'a>(
-    slots: &'a Slots,
-    quota: &QuotaTree,
-    node: NodeId,
-    fungibility: FlavorFungibility,
+/// The assignment with the most pods of those that are found for some numbers of pods, by bisection, where at least
+/// `less` pods are left out. Between the minimum and all pods, all pod sets are reduced evenly. None if nothing is
+/// found for the minimum.
+pub(super) fn largest_assignment<'a>(
     shape: &Shape,
+    less: u64,
+    assignment: impl Fn(Vec<u32>) -> Option<Assignment<'a>>,
 ) -> Option<Assignment<'a>> {
-    let assignment = |counts| {
-        let assignment = slots.assign_in_any_way(quota, node, fungibility, counts);
-        assignment
-            .ok()
-            .filter(|assignment| assignment.waits_at.is_none())
-    };
     let spare = |pod_set: &PodSet| u64::from(pod_set.count.saturating_sub(fewest_pods(pod_set)));
     let most = shape
         .pod_sets
@@ -42,7 +30,7 @@ pub(super) fn largest_partial_assignment<'a>(
         shape.pod_sets.iter().map(count).collect()
     };
     let mut best = assignment(counts(most))?;
-    let (mut low, mut high) = (1, most);
+    let (mut low, mut high) = (less, most);
     while low < high {
         let middle = low.midpoint(high);
         match assignment(counts(middle)) {

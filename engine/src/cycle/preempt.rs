@@ -4,6 +4,7 @@ use crate::api::event::{Decision, EvictReason};
 use crate::api::names::WorkloadId;
 use crate::cohort::reopening::ClassRef;
 use crate::cycle::context::{Cycle, QUEUE_IN_TREE};
+use crate::cycle::fit_or_preempt::PreemptsFor;
 use crate::flavor::options::FlavorOptions;
 use crate::preemption::target::Target;
 use crate::workload::info::WorkloadPhase;
@@ -79,7 +80,12 @@ impl Cycle<'_> {
     }
 
     /// Decides that these targets are evicted for a preemptor. Returns whether any is.
-    pub(super) fn preempt(&mut self, by: &WorkloadId, targets: &[Target]) -> bool {
+    pub(super) fn preempt(
+        &mut self,
+        by: &WorkloadId,
+        targets: &[Target],
+        preempts_for: PreemptsFor,
+    ) -> bool {
         let mut is_any_evicted = false;
         for target in targets {
             let id = target.candidate.key.id().clone();
@@ -112,7 +118,7 @@ impl Cycle<'_> {
             self.check(is_listed, "a target was not evicted before");
             let is_first = self.tree.preemption_round.add(id.clone());
             self.check(is_first, "a workload is preempted once in a round");
-            self.nominations.nominate(by);
+            self.nominations.nominate(by, preempts_for);
             self.remove_target(target);
             self.tree.evicting = self.tree.evicting.saturating_add(1);
             self.decisions.push(Decision::Evict { id, reason });

@@ -75,7 +75,7 @@ impl Cycle<'_> {
             self.tree.reopened.gains_by_usage(class.clone());
         }
         let mut result = self.assign(&class, slots, &shape, &order, policy);
-        if let Some(AssignmentResult::FitsLater(_, targets)) = &result
+        if let Some(AssignmentResult::FitsLater(_, targets, _)) = &result
             && !targets.is_empty()
             && self.earlier_workload_would_benefit(&class, &order, targets)
         {
@@ -97,11 +97,11 @@ impl Cycle<'_> {
         };
         match result {
             AssignmentResult::FitsNow(assignment) => self.admit(&class, &order, &assignment),
-            AssignmentResult::FitsLater(requested, targets) if targets.is_empty() => {
+            AssignmentResult::FitsLater(requested, targets, _) if targets.is_empty() => {
                 self.reserve(&class, order, requested, slots.borrowing);
             }
-            AssignmentResult::FitsLater(_, targets) => {
-                if self.preempt(order.id(), &targets) {
+            AssignmentResult::FitsLater(_, targets, preempts_for) => {
+                if self.preempt(order.id(), &targets, preempts_for) {
                     return true;
                 }
                 self.mark_inadmissible(&class, &order);

@@ -149,7 +149,7 @@ impl Diagnosis<'_> {
         }
         let counts = shape.pod_sets.iter().map(fewest_pods).collect();
         let fungibility = self.node.config.fungibility;
-        match slots.assign_in_any_way(quota, node, fungibility, counts) {
+        match slots.assign_in_any_way(quota, node, slots.borrowing, fungibility, counts) {
             Ok(Assignment { waits_at: None, .. }) if self.tree.with_reservation.is_empty() => {
                 Explanation::Queued { queue }
             }

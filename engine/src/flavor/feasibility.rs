@@ -42,7 +42,8 @@ impl Slots {
             return Some(Vec::new());
         }
         // It does not matter here which of the fitting choices is taken.
-        let Err(place) = self.assign(&mut tree, node, FlavorFungibility::default(), counts) else {
+        let (fungibility, borrowing) = (FlavorFungibility::default(), self.borrowing);
+        let Err(place) = self.assign(&mut tree, node, borrowing, fungibility, counts) else {
             // Nothing is known of what blocks it.
             return Some(Vec::new());
         };

@@ -93,6 +93,7 @@ impl Slots {
         &self,
         oracle: &mut impl PreemptionOracle,
         node: NodeId,
+        borrowing: Borrowing,
         fungibility: FlavorFungibility,
         counts: Vec<u32>,
     ) -> Result<Assignment<'_>, SlotId> {
@@ -110,8 +111,7 @@ impl Slots {
             let mut best: Option<(FitGrade, FlavorCandidate, &FlavorChoice)> = None;
             for (pick, choice) in slot.choices.iter().enumerate() {
                 let requested = choice.requested(count, &assignment.requested);
-                let Some(candidate) = evaluate(oracle, node, pick, requested, self.borrowing)
-                else {
+                let Some(candidate) = evaluate(oracle, node, pick, requested, borrowing) else {
                     continue;
                 };
                 let (mode, distance) = (candidate.mode, candidate.distance);

@@ -6,7 +6,7 @@ use crate::flavor::flavor_assigner::Assignment;
 use crate::flavor::options::{FlavorChoice, Slot, SlotId, Slots};
 use crate::quota::quota_tree::QuotaTree;
 use crate::quota::usage::RequestedUsage;
-use crate::quota::view::{NodeId, View};
+use crate::quota::view::{Borrowing, NodeId, View};
 
 /// The number of choices that are tried. Bounds the work for many pod sets with many flavors.
 const WAYS_TRIED_MAX: usize = 1000;
@@ -87,20 +87,32 @@ impl Slots {
         &self,
         quota: &QuotaTree,
         node: NodeId,
+        borrowing: Borrowing,
         fungibility: FlavorFungibility,
         counts: Vec<u32>,
     ) -> Result<Assignment<'_>, SlotId> {
-        let place = match self.assign(&mut &*quota, node, fungibility, counts.clone()) {
+        let place = match self.assign(&mut &*quota, node, borrowing, fungibility, counts.clone()) {
             Ok(assignment) => return Ok(assignment),
             Err(place) => place,
         };
+        self.assign_in_other_ways(quota, (node, borrowing), counts, place)
+    }
+
+    /// The same where the flavors that [`Slots::assign`] prefers leave nothing to the slot at this place.
+    pub(crate) fn assign_in_other_ways(
+        &self,
+        quota: &QuotaTree,
+        (node, borrowing): (NodeId, Borrowing),
+        counts: Vec<u32>,
+        place: SlotId,
+    ) -> Result<Assignment<'_>, SlotId> {
         // Where no slot takes anything from a later one, there is no other way.
-        if !self.early_choice_matters || self.has_hopeless_slot(quota, node, &counts) {
+        if !self.early_choice_matters || self.has_hopeless_slot(quota, (node, borrowing), &counts) {
             return Err(place);
         }
         let places = self.places(&counts);
         let is_available = |view, requested: &RequestedUsage| {
-            quota.are_all_available(view, node, requested, self.borrowing)
+            quota.are_all_available(view, node, requested, borrowing)
         };
         let is_later = |requested: &RequestedUsage| is_available(View::Planned, requested);
         let is_now = |requested: &RequestedUsage| {
@@ -121,12 +133,17 @@ impl Slots {
 
     /// Whether no choice of some slot is available even if no earlier slot takes what it could leave. So it is with most
     /// workloads that wait, and nothing need be tried.
-    fn has_hopeless_slot(&self, quota: &QuotaTree, node: NodeId, counts: &[u32]) -> bool {
+    fn has_hopeless_slot(
+        &self,
+        quota: &QuotaTree,
+        (node, borrowing): (NodeId, Borrowing),
+        counts: &[u32],
+    ) -> bool {
         let mut forced = RequestedUsage::new();
         self.places(counts).into_iter().any(|(slot, count)| {
             let mut requested = slot.choices.iter().map(|c| c.requested(count, &forced));
             let is_available = |requested: RequestedUsage| {
-                quota.are_all_available(View::Planned, node, &requested, self.borrowing)
+                quota.are_all_available(View::Planned, node, &requested, borrowing)
             };
             let is_hopeless = !requested.any(is_available);
             if let [choice] = slot.choices.as_slice() {

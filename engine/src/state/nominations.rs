@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::api::names::WorkloadId;
+use crate::cycle::fit_or_preempt::PreemptsFor;
 
 /// The nominated workloads.
 #[derive(Clone, Debug, Default)]
@@ -14,12 +15,19 @@ pub(crate) struct Nominations {
     ready: BTreeSet<WorkloadId>,
     /// Workloads that request something else than what their targets were evicted for.
     withdrawn: BTreeSet<WorkloadId>,
+    /// Workloads whose targets are evicted for their fewest pods. It is not known of targets that were evicted before
+    /// the engine started.
+    for_fewest: BTreeSet<WorkloadId>,
 }
 
 impl Nominations {
     /// It is decided that a target of `whom` is evicted. So its targets are for what it requests now.
-    pub(crate) fn nominate(&mut self, whom: &WorkloadId) {
+    pub(crate) fn nominate(&mut self, whom: &WorkloadId, preempts_for: PreemptsFor) {
         self.withdrawn.remove(whom);
+        match preempts_for {
+            PreemptsFor::All => self.for_fewest.remove(whom),
+            PreemptsFor::Fewest => self.for_fewest.insert(whom.clone()),
+        };
         self.add_target(whom.clone());
     }
 
@@ -62,6 +70,9 @@ impl Nominations {
         // A target whose usage changes is listed anew, so that it seems to have stopped between two events.
         let evicting = &self.evicting;
         self.withdrawn.retain(|whom| evicting.contains_key(whom));
+        let ready = &self.ready;
+        self.for_fewest
+            .retain(|whom| evicting.contains_key(whom) || ready.contains(whom));
         std::mem::take(&mut self.ready)
     }
 
@@ -69,5 +80,14 @@ impl Nominations {
     pub(crate) fn waiting(&self) -> impl Iterator<Item = &WorkloadId> {
         let whom = self.evicting.keys();
         whom.filter(|whom| !self.withdrawn.contains(*whom))
+    }
+
+    /// For how many pods of `whom` its targets are evicted.
+    pub(crate) fn preempted_for(&self, whom: &WorkloadId) -> PreemptsFor {
+        if self.for_fewest.contains(whom) {
+            PreemptsFor::Fewest
+        } else {
+            PreemptsFor::All
+        }
     }
 }

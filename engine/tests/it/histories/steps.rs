@@ -361,7 +361,11 @@ pub(crate) fn rival_histories() -> impl Strategy<Value = History> {
     ];
     let steps = proptest::collection::vec(step, 0..4);
     let cpu = prop_oneof![3 => 1..4i128, 1 => 4..9i128];
-    let cpu = (cpu, proptest::bool::weighted(0.85));
+    let pods = prop_oneof![
+        2 => (cpu, Just(1), Just(None)),
+        1 => (1..3i128, 2..6u32, proptest::option::weighted(0.8, 1..4u32)),
+    ];
+    let cpu = (pods, proptest::bool::weighted(0.85));
     let rival = (0..3usize, 0..3i32, 0..4i64, cpu, steps);
     let rivals = proptest::collection::vec(rival, 3..10);
     let is_fair = proptest::bool::weighted(0.6);
@@ -373,11 +377,12 @@ pub(crate) fn rival_histories() -> impl Strategy<Value = History> {
         let config = labelled_flavors().into_iter().chain(queues).map(Step::Tell);
         let rivals = rivals.into_iter().enumerate();
         let rivals = rivals.flat_map(|(index, (local, priority, created, cpu, steps))| {
-            let (cpu, may_borrow) = cpu;
+            let ((cpu, pods, min_count), may_borrow) = cpu;
             let pod_set = PodSet {
                 may_borrow,
+                min_count,
                 requests: BTreeMap::from([("cpu".into(), Amount::new(cpu))]),
-                ..PodSet::new("main".into(), 1)
+                ..PodSet::new("main".into(), pods)
             };
             let arrival = Step::Arrive(Workload {
                 priority,

@@ -296,41 +296,51 @@ impl Scene<'_> {
         found
     }
 
-    /// The least reduction that fits at once, by bisection.
+    /// The least reduction that fits at once.
     fn part(
         &self,
         queue: &ClusterQueue,
         workload: &Workload,
         tally: &mut Tally,
     ) -> Option<Assignment> {
-        let spare = |p: &PodSet| u64::from(p.count.saturating_sub(p.min_count.unwrap_or(p.count)));
-        let most: u64 = workload.pod_sets.iter().map(spare).sum();
-        let mut try_less = |less: u64| {
-            let mut reduced = workload.clone();
-            for pod_set in &mut reduced.pod_sets {
-                let gone = u128::from(spare(pod_set)) * u128::from(less) / u128::from(most);
-                pod_set.count -= u32::try_from(gone).unwrap();
-            }
-            match self.whole(queue, &reduced, false, tally) {
+        if least_of(workload).pod_sets == workload.pod_sets || !self.covers(queue, workload) {
+            return None;
+        }
+        least_reduction(workload, 1, |reduced| {
+            match self.whole(queue, reduced, false, tally) {
                 AssignmentResult::Now(assignment) => Some(assignment),
                 _ => None,
             }
-        };
-        // Of what the queue has no quota for, even nothing is too much if all of it isn't nothing.
-        let covered = |pod_set| self.by_group(queue, pod_set).is_some();
-        if most == 0 || !workload.pod_sets.iter().all(covered) {
-            return None;
+        })
+    }
+
+    /// What becomes of one for whose least others had to go: more than that only as far as it is its queue's own.
+    pub(crate) fn verdict_for_least(
+        &self,
+        queue: &ClusterQueue,
+        workload: &Workload,
+        tally: &mut Tally,
+    ) -> AssignmentResult {
+        if !self.covers(queue, workload) {
+            return AssignmentResult::No;
         }
-        let mut found = try_less(most)?;
-        let (mut lo, mut hi) = (1, most);
-        while lo < hi {
-            let mid = lo.midpoint(hi);
-            match try_less(mid) {
-                Some(assignment) => (found, hi) = (assignment, mid),
-                None => lo = mid + 1,
+        let mut thrifty = workload.clone();
+        for pod_set in &mut thrifty.pod_sets {
+            pod_set.may_borrow = false;
+        }
+        let own = least_reduction(&thrifty, 0, |reduced| {
+            match self.whole(queue, reduced, false, tally) {
+                AssignmentResult::No => None,
+                verdict => Some(verdict),
             }
-        }
-        Some(found)
+        });
+        own.unwrap_or_else(|| self.whole(queue, &least_of(workload), true, tally))
+    }
+
+    /// Of what the queue has no quota for, even nothing is too much if all of it isn't nothing.
+    fn covers(&self, queue: &ClusterQueue, workload: &Workload) -> bool {
+        let covered = |pod_set| self.by_group(queue, pod_set).is_some();
+        workload.pod_sets.iter().all(covered)
     }
 
     fn assign(
@@ -532,6 +542,34 @@ fn least_of(workload: &Workload) -> Workload {
         pod_set.count = pod_set.count.min(count);
     }
     least
+}
+
+/// What is found for the most pods, if at least so many are left out, by bisection.
+fn least_reduction<T>(
+    workload: &Workload,
+    from: u64,
+    mut find: impl FnMut(&Workload) -> Option<T>,
+) -> Option<T> {
+    let spare = |p: &PodSet| u64::from(p.count.saturating_sub(p.min_count.unwrap_or(p.count)));
+    let most: u64 = workload.pod_sets.iter().map(spare).sum();
+    let mut try_less = |less: u64| {
+        let mut reduced = workload.clone();
+        for pod_set in &mut reduced.pod_sets {
+            let gone = u128::from(spare(pod_set)) * u128::from(less) / u128::from(most.max(1));
+            pod_set.count -= u32::try_from(gone).unwrap();
+        }
+        find(&reduced)
+    };
+    let mut found = try_less(most)?;
+    let (mut lo, mut hi) = (from, most);
+    while lo < hi {
+        let mid = lo.midpoint(hi);
+        match try_less(mid) {
+            Some(better) => (found, hi) = (better, mid),
+            None => lo = mid + 1,
+        }
+    }
+    Some(found)
 }
 
 fn may_borrow(workload: &Workload) -> bool {

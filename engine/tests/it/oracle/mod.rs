@@ -50,6 +50,8 @@ pub(crate) struct Oracle {
     pub(crate) left_for: BTreeSet<WorkloadId>,
     /// Who has asked for something else since others had to leave for it.
     pub(crate) changed_its_mind: BTreeSet<WorkloadId>,
+    /// For the least of whom others have to go, or had to since the last decision.
+    pub(crate) goes_for_least_of: BTreeSet<WorkloadId>,
     /// Who was preempted in the present round of each tree, by its root.
     pub(crate) rounds: BTreeMap<Node, BTreeSet<WorkloadId>>,
     /// The time of the last decision.
@@ -126,6 +128,7 @@ impl Oracle {
             asked: BTreeMap::new(),
             left_for: BTreeSet::new(),
             changed_its_mind: BTreeSet::new(),
+            goes_for_least_of: BTreeSet::new(),
             rounds: BTreeMap::new(),
             decided_at: None,
             consumed: BTreeMap::new(),
@@ -245,6 +248,7 @@ impl Oracle {
         let left_for = std::mem::take(&mut self.left_for);
         let waited_for: BTreeSet<WorkloadId> = self.leaving_for().into_values().collect();
         self.changed_its_mind.retain(|id| waited_for.contains(id));
+        (self.goes_for_least_of).retain(|id| waited_for.contains(id) || left_for.contains(id));
         for root in self.roots() {
             let tree = self.tree(&root);
             let preempted = self.rounds.get(&root).into_iter().flatten();
@@ -268,9 +272,7 @@ impl Oracle {
         assignment: Assignment,
         now: Time,
     ) -> Decision {
-        let asked = self.workloads[&id].pod_sets.iter().map(|p| p.count);
-        let given = assignment.pod_sets.iter().map(|p| p.count);
-        let is_part = given.fold(0, u32::saturating_add) < asked.fold(0, u32::saturating_add);
+        let is_part = self.is_part(&id, &assignment);
         self.tally.admitted += 1;
         self.tally.admitted_in_part += u64::from(is_part);
         self.tally.admitted_borrowing += u64::from(assignment.borrows);
@@ -284,6 +286,13 @@ impl Oracle {
         };
         self.assumed.insert(id.clone(), admission.clone());
         Decision::Admit { id, admission }
+    }
+
+    /// Whether this is for fewer pods than all.
+    fn is_part(&self, id: &WorkloadId, assignment: &Assignment) -> bool {
+        let asked = self.workloads[id].pod_sets.iter().map(|p| p.count);
+        let given = assignment.pod_sets.iter().map(|p| p.count);
+        asked.zip(given).any(|(asked, given)| given < asked)
     }
 
     /// What there is room for, with these claims.
@@ -371,6 +380,11 @@ impl Oracle {
                         continue;
                     }
                     self.changed_its_mind.remove(&id);
+                    if self.is_part(&id, &assignment) {
+                        self.goes_for_least_of.insert(id.clone());
+                    } else {
+                        self.goes_for_least_of.remove(&id);
+                    }
                     for Target { id: victim, right } in victims {
                         match right {
                             PreemptionRight::InClusterQueue => self.tally.own += 1,

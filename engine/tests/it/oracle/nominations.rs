@@ -113,7 +113,12 @@ impl Oracle {
         like.retain(|w| is_like(w) && !before.contains(&&w.id));
         let first = like.into_iter().next()?;
         let views = self.views(tree, claims);
-        let verdict = self.scene(tree, &views).verdict(queue, first, &mut ignored);
+        let scene = self.scene(tree, &views);
+        let verdict = if self.goes_for_least_of.contains(id) {
+            scene.verdict_for_least(queue, first, &mut ignored)
+        } else {
+            scene.verdict(queue, first, &mut ignored)
+        };
         match &verdict {
             AssignmentResult::No | AssignmentResult::Keep(_) => None,
             AssignmentResult::Later(_, victims) if !victims.is_empty() => None,

@@ -55,6 +55,64 @@ fn outsiders_give_nothing_to_one_who_borrows_at_every_level() {
 }
 
 #[test]
+fn whoever_preempts_for_its_fewest_pods_leaves_the_others_what_is_theirs() {
+    check(
+        "queue a in=c reclaim=any default.cpu=2
+         queue b in=c reclaim=any default.cpu=3
+         job t b cpu=1 pods=5 min=3
+         rest => t
+         job j a cpu=1 pods=5 min=2
+         rest => !t(reclaim) jx2 tx3
+         job new b cpu=100
+         rest =>",
+    );
+    // Of its own it takes more than the fewest.
+    check(
+        "queue a in=c reclaim=any default.cpu=3
+         queue b in=c reclaim=any default.cpu=3
+         held t b default.cpu=5
+         job j a cpu=1 pods=5 min=2
+         decide => !t(reclaim)
+         gone t
+         decide => jx3",
+    );
+    // All of it if nobody had to go for less.
+    check(
+        "queue a in=c own=lower reclaim=any default.cpu=3
+         queue b in=c reclaim=any default.cpu=3
+         held t a default.cpu=5
+         job j a priority=1 cpu=1 pods=5 min=2
+         decide => !t(own)
+         gone t
+         decide => j",
+    );
+    check(
+        "fair
+         queue a in=c reclaim=any default.cpu=0
+         queue b in=c reclaim=any default.cpu=0
+         queue lender in=c default.cpu=8
+         job t b cpu=1 pods=8 min=2
+         rest => t
+         job j a cpu=1 pods=8 min=2
+         rest => !t(fair) jx2 tx6
+         job new b cpu=100
+         rest =>",
+    );
+    // Nobody is preempted in vain who would be reclaimed from at once.
+    check(
+        "queue a in=c reclaim=any default.cpu=2
+         queue b in=c reclaim=any default.cpu=3
+         held t b default.cpu=5
+         job w b at=9 cpu=3
+         job j a at=0 cpu=1 pods=5 min=2
+         decide => !t(reclaim)
+         decide =>
+         gone t
+         decide => jx2 w",
+    );
+}
+
+#[test]
 fn by_shares_too_own_jobs_and_borrowers_are_preempted_together() {
     for strategy in ["fair", "fair initial", "fair final"] {
         check(&format!(
