@@ -1,8 +1,9 @@
-//! The head of a strict queue that would fit its nominal quota, while others borrow that and it may not preempt
+//! The head of a strict queue that would fit its nominal quota, while others use that and it may not always preempt
 //! them. What is unused of it is reserved, in each cycle, until the head fits: else borrowers would take one part
 //! after the other as it is freed, and the head, which blocks its own queue, would wait for ever. Kueue does the same.
 
 use crate::api::amount::Amount;
+use crate::api::preemption::ReclaimWithinCohort;
 use crate::cohort::reopening::ClassRef;
 use crate::cycle::context::Cycle;
 use crate::flavor::options::Slots;
@@ -23,6 +24,10 @@ impl Cycle<'_> {
     ) -> Option<RequestedUsage> {
         let node = self.tree.queues.at(class.0)?;
         if !is_strict(&node.config) {
+            return None;
+        }
+        // It may take back its quota whenever it would then fit: nobody who borrows meanwhile makes it wait for ever.
+        if node.config.preemption.reclaim_within_cohort == ReclaimWithinCohort::Any {
             return None;
         }
         slots.within_nominal(&self.tree.quota, node.id, shape)

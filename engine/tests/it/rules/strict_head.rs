@@ -63,6 +63,36 @@ fn only_a_head_reserves_and_only_nominal_quota() {
 }
 
 #[test]
+fn a_head_that_may_always_reclaim_its_quota_reserves_nothing() {
+    let script = |reclaim: &str, then: &str| {
+        check(&format!(
+            "queue q in=c strict {reclaim} default.cpu=4
+             queue b in=c default.cpu=0
+             held x q default.cpu=3
+             job big q cpu=4
+             job n b cpu=1
+             decide => {then}"
+        ));
+    };
+    script("reclaim=any", "n");
+    // An own job in the way is waited for as a borrower is.
+    script("reclaim=lower", "");
+    check(
+        "queue q in=c strict reclaim=any default.cpu=4
+         queue b in=c default.cpu=0
+         held x q default.cpu=3
+         job big q cpu=4
+         job n b cpu=1
+         decide => n
+         confirm n
+         finish x
+         decide => !n(reclaim)
+         gone n
+         decide => big",
+    );
+}
+
+#[test]
 fn a_head_takes_what_it_is_short_of_and_no_more() {
     check(
         "queue q in=c strict default.cpu=4 default.memory=4
