@@ -8,12 +8,15 @@ use crate::api::names::ResourceName;
 use crate::flavor::options::{
     FlavorChoice, FlavorOptions, Slot, SlotId, Slots, fewest_pods, for_pods,
 };
-use crate::flavor::ways::{Place, WaySearch, first_way};
+use crate::flavor::ways::{Place, WAYS_TRIED_MAX, WaySearch, first_way};
 use crate::quota::flavor_resources::FlavorResourceId;
 use crate::quota::quota_tree::QuotaTree;
 use crate::quota::usage::RequestedUsage;
 use crate::quota::view::{Borrowing, NodeId, View};
 use crate::workload::shape::Shape;
+
+/// The number of choices that are tried to find out whether a shape ever fits, which is done once for each.
+const WAYS_TRIED_EVER_MAX: usize = 1000;
 
 impl FlavorOptions {
     /// Whether the shape would fit without any usage.
@@ -97,22 +100,23 @@ impl Slots {
 
     /// Whether the fewest pods that are accepted would fit without any usage. If there are too many
     /// combinations to try, says yes unless a slot [never fits](Slots::never_fitting_slot) or
-    /// [`Slots::may_fit`] says no.
+    /// [`may_fit`] says no.
     pub(crate) fn ever_fits(&self, tree: &QuotaTree, node: NodeId, shape: &Shape) -> bool {
         let counts: Vec<u32> = shape.pod_sets.iter().map(fewest_pods).collect();
         let places = self.places(&counts);
         if self.never_fitting_slot(tree, node, shape).is_some() {
             return false;
         }
-        if !self.may_fit(tree, node, &places) {
+        if !may_fit(&places, |cell| tree.most(node, cell, self.borrowing)) {
             return false;
         }
         let is_within = |requested: &RequestedUsage| self.is_within_most(tree, node, requested);
-        !matches!(first_way(&places, is_within), WaySearch::NotFound)
+        let found = first_way(&places, WAYS_TRIED_EVER_MAX, is_within, |_| true);
+        !matches!(found, WaySearch::NotFound)
     }
 
-    /// The usage of the fewest pods that are accepted, in the first flavors of which the queue has enough nominal
-    /// quota; none if it has not.
+    /// The usage of the fewest pods that are accepted, in flavors of which the queue has enough nominal quota; none if it
+    /// has not. Of several ways it is the first with nominal quota that is unused in the planned view, else the first.
     pub(crate) fn within_nominal(
         &self,
         tree: &QuotaTree,
@@ -120,50 +124,22 @@ impl Slots {
         shape: &Shape,
     ) -> Option<RequestedUsage> {
         let counts: Vec<u32> = shape.pod_sets.iter().map(fewest_pods).collect();
+        let places = self.places(&counts);
         let is_within = |requested: &RequestedUsage| {
             let mut requested = requested.iter();
             requested.all(|(cell, amount)| *amount <= tree.nominal(node, *cell))
         };
-        match first_way(&self.places(&counts), is_within) {
+        let unused = |cell| tree.available(View::Planned, node, cell, Borrowing::Forbidden);
+        let has_unused = |requested: &RequestedUsage| {
+            let mut cells = requested.keys();
+            cells.any(|cell| unused(*cell) > Amount::ZERO)
+        };
+        let found = |way| match way {
             WaySearch::Found(_, requested) => Some(requested),
             WaySearch::NotFound | WaySearch::TooMany => None,
-        }
-    }
-
-    /// Whether nothing says at once that these pods never fit, however many combinations there are: all
-    /// flavors together have enough of each resource, and enough places for requests of each size.
-    fn may_fit(&self, tree: &QuotaTree, node: NodeId, places: &[Place<'_>]) -> bool {
-        let mut wanted: BTreeMap<&ResourceName, (Vec<Amount>, BTreeSet<FlavorResourceId>)> =
-            BTreeMap::new();
-        for (slot, count) in places {
-            let mut amounts: BTreeMap<&ResourceName, Amount> = BTreeMap::new();
-            for (resource, cell, each) in slot.choices.iter().flat_map(|c| &c.usage_per_pod) {
-                amounts.insert(resource, for_pods(*each, *count));
-                wanted.entry(resource).or_default().1.insert(*cell);
-            }
-            for (resource, amount) in amounts {
-                // A request of zero always fits.
-                if amount > Amount::ZERO {
-                    wanted.entry(resource).or_default().0.push(amount);
-                }
-            }
-        }
-        wanted.into_values().all(|(mut amounts, cells)| {
-            let limits: Vec<i128> = (cells.into_iter())
-                .map(|cell| tree.most(node, cell, self.borrowing).at_least_zero().get())
-                .collect();
-            let sum = |all: &mut dyn Iterator<Item = i128>| all.fold(0, i128::saturating_add);
-            let all = sum(&mut amounts.iter().map(|amount| amount.get()));
-            if sum(&mut limits.iter().copied()) < all {
-                return false;
-            }
-            // The largest first: so many are at least as large as this one.
-            amounts.sort_unstable_by(|one, other| other.cmp(one));
-            let mut so_large = (1..).zip(&amounts);
-            so_large.all(|(count, amount)| {
-                count <= sum(&mut limits.iter().map(|limit| limit / amount.get().max(1)))
-            })
-        })
+        };
+        found(first_way(&places, WAYS_TRIED_MAX, is_within, has_unused))
+            .or_else(|| found(first_way(&places, WAYS_TRIED_MAX, is_within, |_| true)))
     }
 
     /// Whether each of these amounts could be admitted without any usage.
@@ -171,4 +147,40 @@ impl Slots {
         let mut requested = requested.iter();
         requested.all(|(cell, amount)| *amount <= tree.most(node, *cell, self.borrowing))
     }
+}
+
+/// Whether nothing says at once that these pods fit in no way, however many combinations there are: all flavors together
+/// have enough of each resource, with so much of each cell, and enough places for requests of each size.
+pub(super) fn may_fit(places: &[Place<'_>], limit: impl Fn(FlavorResourceId) -> Amount) -> bool {
+    let mut wanted: BTreeMap<&ResourceName, (Vec<Amount>, BTreeSet<FlavorResourceId>)> =
+        BTreeMap::new();
+    for (slot, count) in places {
+        let mut amounts: BTreeMap<&ResourceName, Amount> = BTreeMap::new();
+        for (resource, cell, each) in slot.choices.iter().flat_map(|c| &c.usage_per_pod) {
+            amounts.insert(resource, for_pods(*each, *count));
+            wanted.entry(resource).or_default().1.insert(*cell);
+        }
+        for (resource, amount) in amounts {
+            // A request of zero always fits.
+            if amount > Amount::ZERO {
+                wanted.entry(resource).or_default().0.push(amount);
+            }
+        }
+    }
+    wanted.into_values().all(|(mut amounts, cells)| {
+        let limits: Vec<i128> = (cells.into_iter())
+            .map(|cell| limit(cell).at_least_zero().get())
+            .collect();
+        let sum = |all: &mut dyn Iterator<Item = i128>| all.fold(0, i128::saturating_add);
+        let all = sum(&mut amounts.iter().map(|amount| amount.get()));
+        if sum(&mut limits.iter().copied()) < all {
+            return false;
+        }
+        // The largest first: so many are at least as large as this one.
+        amounts.sort_unstable_by(|one, other| other.cmp(one));
+        let mut so_large = (1..).zip(&amounts);
+        so_large.all(|(count, amount)| {
+            count <= sum(&mut limits.iter().map(|limit| limit / amount.get().max(1)))
+        })
+    })
 }

@@ -2,14 +2,16 @@
 //! finds nothing, and knows no preference but the order of the flavors.
 
 use crate::api::flavor::FlavorFungibility;
+use crate::flavor::feasibility::may_fit;
 use crate::flavor::flavor_assigner::Assignment;
 use crate::flavor::options::{FlavorChoice, Slot, SlotId, Slots};
 use crate::quota::quota_tree::QuotaTree;
 use crate::quota::usage::RequestedUsage;
 use crate::quota::view::{Borrowing, NodeId, View};
 
-/// The number of choices that are tried. Bounds the work for many pod sets with many flavors.
-const WAYS_TRIED_MAX: usize = 1000;
+/// The number of choices that are tried in a cycle. Bounds the work for many pod sets with many flavors: each admission
+/// may have it done again for each class.
+pub(super) const WAYS_TRIED_MAX: usize = 100;
 
 /// A slot, and how many pods it is for.
 pub(super) type Place<'a> = (&'a Slot, u32);
@@ -45,17 +47,24 @@ impl WayStep<'_> {
     }
 }
 
-/// The first way for each slot to have a choice whose usage fits, with that of the slots before it.
+/// The first way for each slot to have a choice whose usage fits, with that of the slots before it, if all together are
+/// accepted.
 pub(super) fn first_way<'a>(
     places: &[Place<'a>],
+    tries_max: usize,
     fits: impl Fn(&RequestedUsage) -> bool,
+    is_accepted: impl Fn(&RequestedUsage) -> bool,
 ) -> WaySearch<'a> {
-    let mut tries_left = WAYS_TRIED_MAX;
+    let mut tries_left = tries_max;
     let mut steps = vec![WayStep::after(RequestedUsage::new())];
     while let Some(depth) = steps.len().checked_sub(1)
         && let Some(step) = steps.last_mut()
     {
         let Some((slot, count)) = places.get(depth) else {
+            if !is_accepted(&step.taken) {
+                steps.pop();
+                continue;
+            }
             let taken = std::mem::take(&mut step.taken);
             let chosen = steps.into_iter().filter_map(|step| step.chosen);
             return WaySearch::Found(chosen.collect(), taken);
@@ -111,6 +120,11 @@ impl Slots {
             return Err(place);
         }
         let places = self.places(&counts);
+        // Most workloads that wait need more in sum than all flavors have left.
+        let planned = |cell| quota.available(View::Planned, node, cell, borrowing);
+        if !may_fit(&places, planned) {
+            return Err(place);
+        }
         let is_available = |view, requested: &RequestedUsage| {
             quota.are_all_available(view, node, requested, borrowing)
         };
@@ -120,10 +134,12 @@ impl Slots {
                 && is_available(View::Now, requested)
                 && !quota.would_use_reserved_nominal(node, requested)
         };
-        if let WaySearch::Found(chosen, requested) = first_way(&places, is_now) {
+        if let WaySearch::Found(chosen, requested) =
+            first_way(&places, WAYS_TRIED_MAX, is_now, |_| true)
+        {
             return Ok(self.assignment(&chosen, counts, requested, None));
         }
-        match first_way(&places, is_later) {
+        match first_way(&places, WAYS_TRIED_MAX, is_later, |_| true) {
             WaySearch::Found(chosen, requested) => {
                 Ok(self.assignment(&chosen, counts, requested, Some(place)))
             }

@@ -64,7 +64,10 @@ pub(crate) static MUTANTS: &[Mutant] = &[
     mutant(
         "a head with many pod sets that never fits blocks its queue",
         "engine/src/flavor/feasibility.rs",
-        ("if !self.may_fit(tree, node, &places) {", "if false {"),
+        (
+            "if !may_fit(&places, |cell| tree.most(node, cell, self.borrowing)) {",
+            "if false {",
+        ),
         Engine("what_has_many_pod_sets_is_passed_too"),
     ),
     mutant(

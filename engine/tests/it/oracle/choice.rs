@@ -133,7 +133,6 @@ impl Scene<'_> {
             let with = nothing.with(node, &way.charge);
             !self.tree.is_above(&with, node, way.charge.keys().copied())
         };
-        let all = self.ways(queue, &least).into_iter().find(is_own)?.charge;
         let left = |(cell, wanted): (usize, i128)| {
             let has_room = |amount: i128| {
                 let charge = Charge::from([(cell, amount)]);
@@ -152,8 +151,12 @@ impl Scene<'_> {
             }
             (most > 0).then_some((cell, most))
         };
-        let left: Charge = all.into_iter().filter_map(left).collect();
-        (!left.is_empty()).then_some(left)
+        let mut ways = self.ways(queue, &least);
+        ways.retain(is_own);
+        let parts = ways
+            .into_iter()
+            .map(|way| way.charge.into_iter().filter_map(left).collect());
+        parts.into_iter().find(|part: &Charge| !part.is_empty())
     }
 
     /// Whether the least of a workload fits by any choice of flavors; the scene is one where nothing is used.

@@ -93,6 +93,27 @@ fn a_head_that_may_always_reclaim_its_quota_reserves_nothing() {
 }
 
 #[test]
+fn of_several_flavors_a_head_reserves_the_first_of_which_anything_is_unused() {
+    check(
+        "queue q in=c strict default.cpu=4 spot.cpu=4
+         queue b in=c default.cpu=0 spot.cpu=0
+         held long b default.cpu=4
+         held s1 b spot.cpu=2
+         held s2 b spot.cpu=2
+         job big q cpu=4
+         decide =>
+         job n1 b cpu=2
+         job n2 b cpu=2
+         finish s1
+         decide =>
+         finish s2
+         decide => big
+         finish long
+         decide => n1 n2",
+    );
+}
+
+#[test]
 fn a_head_takes_what_it_is_short_of_and_no_more() {
     check(
         "queue q in=c strict default.cpu=4 default.memory=4
