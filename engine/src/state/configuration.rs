@@ -209,6 +209,12 @@ impl Engine {
         local_queue.object = object;
         let after = local_queue.active_cluster_queue().cloned();
         let workloads = local_queue.workloads.clone();
+        if pointed.is_some() && pointed != points {
+            // Their targets were evicted for another ClusterQueue.
+            for id in &workloads {
+                self.nominations.withdraw(id);
+            }
+        }
         if pointed != points {
             if let Some(queue) = points {
                 let demand = local_queue.demand.clone();

@@ -70,6 +70,8 @@ impl Engine {
     }
 
     pub(crate) fn remove_workload(&mut self, id: &WorkloadId) {
+        // Another one may come under this id.
+        self.nominations.withdraw(id);
         self.end_preemption_round_of(id);
         if let Some(key) = self.take_workload(id) {
             self.drop_empty_local_queue(&key);

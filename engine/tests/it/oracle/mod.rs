@@ -142,6 +142,7 @@ impl Oracle {
         if let Event::UpsertWorkload(workload) = &event {
             self.may_change_its_mind(workload);
         }
+        self.may_lose_its_place(&event);
         self.take_in_and_end_rounds(event);
         let after = self.leaving_for();
         let gone = before.iter().filter(|(id, by)| after.get(*id) != Some(by));

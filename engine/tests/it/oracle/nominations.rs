@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use sluice_engine::{
-    AdmissionScope, ClusterQueue, Decision, EvictReason, Time, Workload, WorkloadId, WorkloadState,
+    AdmissionScope, ClusterQueue, Decision, Event, EvictReason, Time, Workload, WorkloadId,
+    WorkloadState,
 };
 
 use super::{Oracle, Reservation, Reservations, order};
@@ -136,10 +137,32 @@ impl Oracle {
         if is_still && known.priority <= workload.priority {
             return;
         }
-        self.left_for.remove(&workload.id);
+        self.promise_no_longer(&workload.id.clone());
+    }
+
+    /// Nor is one that is gone, or whose LocalQueue leads elsewhere or nowhere.
+    pub(super) fn may_lose_its_place(&mut self, event: &Event) {
+        let (key, leads_to) = match event {
+            Event::RemoveWorkload(id) => return self.promise_no_longer(id),
+            Event::RemoveLocalQueue(key) => (key, None),
+            Event::UpsertLocalQueue(local) => (&local.key, Some(&local.cluster_queue)),
+            _ => return,
+        };
+        let known = self.locals.get(key);
+        if known.is_none_or(|known| Some(&known.cluster_queue) == leads_to) {
+            return;
+        }
+        let of_it = self.workloads.values().filter(|w| w.queue == *key);
+        for id in of_it.map(|w| w.id.clone()).collect::<Vec<_>>() {
+            self.promise_no_longer(&id);
+        }
+    }
+
+    fn promise_no_longer(&mut self, id: &WorkloadId) {
+        self.left_for.remove(id);
         let mut waited_for = self.leaving_for().into_values();
-        if waited_for.any(|by| by == workload.id) {
-            self.changed_its_mind.insert(workload.id.clone());
+        if waited_for.any(|by| by == *id) {
+            self.changed_its_mind.insert(id.clone());
         }
     }
 

@@ -98,7 +98,12 @@ fn whoever_asks_for_something_else_meanwhile_comes_first_no_longer() {
     script("job j a priority=1 cpu=1", "w");
     script("job j other priority=2 cpu=1", "w");
     script("job j a priority=2 cpu=1 memory=0", "w");
+    // What comes under the same id is another one.
+    script("gone j\njob j a priority=2 cpu=1", "w");
+    script("no-local a\nlocal a queue=b", "w");
+    script("local a queue=b", "w");
     // When `t` has stopped, too.
+    script("gone t\ngone j\njob j a priority=2 cpu=1", "w");
     script("gone t\njob j a priority=1 cpu=1", "w");
     // The targets are for what it requests when it preempts again.
     check(
