@@ -35,19 +35,26 @@ pub(crate) struct PendingQueue {
 }
 
 impl PendingQueue {
-    /// Adds a workload. If the limit is exceeded, the last one moves beyond it.
-    pub(crate) fn insert(&mut self, key: QueueOrder, class: ClassId, shape: &Arc<Shape>) {
+    /// Adds a workload. If the limit is exceeded, the last one moves beyond it. Returns whoever was queued before and
+    /// has moved there.
+    #[must_use]
+    pub(crate) fn insert(
+        &mut self,
+        key: QueueOrder,
+        class: ClassId,
+        shape: &Arc<Shape>,
+    ) -> Vec<QueueOrder> {
         if self.never_fits(&class) {
             self.add_to_class(key, class, shape);
-            return;
+            return Vec::new();
         }
         if let Some(limit) = &mut self.limit
             && !limit.insert(&key, &class, shape)
         {
-            return;
+            return Vec::new();
         }
         self.add_to_class(key, class, shape);
-        self.move_beyond_limit();
+        self.move_beyond_limit()
     }
 
     /// Removes a workload. Returns the class that got a member from beyond the limit in exchange.
@@ -66,21 +73,25 @@ impl PendingQueue {
         Some(class)
     }
 
-    /// Moves the last workloads beyond the limit, while there are too many.
-    pub(super) fn move_beyond_limit(&mut self) {
+    /// Moves the last workloads beyond the limit, while there are too many. Returns them.
+    fn move_beyond_limit(&mut self) -> Vec<QueueOrder> {
+        let mut moved_out = Vec::new();
         while let Some((key, class)) = self.limit.as_mut().and_then(QueueLimit::take_excess) {
             let shape = self
                 .classes
                 .get(&class)
                 .map(|found| Arc::clone(&found.shape));
             let Some(shape) = shape else {
-                return self.violations.check(false, "what is queued has a class");
+                self.violations.check(false, "what is queued has a class");
+                break;
             };
             self.remove_from_class(&key, &class);
+            moved_out.push(key.clone());
             if let Some(limit) = &mut self.limit {
                 limit.put_beyond(key, class, shape);
             }
         }
+        moved_out
     }
 
     /// Counts a member of a class that did not count towards the limit.
@@ -93,6 +104,7 @@ impl PendingQueue {
         {
             return self.remove_from_class(key, id);
         }
+        // The tree is built again, so no workload has a reservation.
         self.move_beyond_limit();
     }
 
@@ -277,7 +289,8 @@ mod tests {
             let (mut queue, shape, class) = mk_queue(2);
             let (before, after) = keys.split_at(first);
             for (name, priority) in after.iter().chain(before) {
-                queue.insert(mk_key(*priority, name), class.clone(), &shape);
+                let moved_out = queue.insert(mk_key(*priority, name), class.clone(), &shape);
+                assert!(moved_out.len() <= 1);
             }
             assert_eq!(queued(&queue), ["b", "c"], "{first} first");
             assert!(queue.is_beyond_limit(&mk_key(1, "a")));

@@ -21,7 +21,7 @@ impl Engine {
         let config = self.config.queues.get(queue);
         let preempts = config.is_some_and(|config| config.preemption.is_enabled());
         let pending = &mut self.cluster_queues.open(queue).pending;
-        pending.insert(order.clone(), class.clone(), &shape);
+        let moved_out = pending.insert(order.clone(), class.clone(), &shape);
         if pending.has_unknown_fit() && !self.fit_unknown.contains(queue) {
             self.fit_unknown.insert(queue.clone());
         }
@@ -39,6 +39,13 @@ impl Engine {
             && let Some(tree) = self.cohort_trees.tree_mut(queue)
         {
             tree.reopen(queue, class);
+        }
+        for order in moved_out {
+            self.cohort_trees.reopen_if_reserved(queue, order.id());
+            // Another one of the queue may preempt now, as this one does not benefit.
+            if preempts {
+                self.cohort_trees.reopen_by_usage(queue);
+            }
         }
     }
 

@@ -261,6 +261,23 @@ fn a_reservation_of_one_that_is_deleted_is_free() {
 }
 
 #[test]
+fn what_is_reserved_for_one_that_must_not_be_queued_any_more_is_free() {
+    check(
+        "queue q in=c own=lower max=2 default.cpu=3
+         queue b in=c default.cpu=4
+         held x b priority=9 default.cpu=4
+         held low q default.cpu=2
+         job w0 q priority=9 cpu=6
+         job j q priority=5 cpu=3
+         decide => !low(own)
+         job n b cpu=1
+         decide =>
+         job w1 q priority=9 cpu=6
+         decide => n",
+    );
+}
+
+#[test]
 fn one_before_those_with_reservations_need_not_respect_them_as_its_like_did() {
     // `behind` waits for nothing but the room that is kept for `first`.
     check(
