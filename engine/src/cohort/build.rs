@@ -1,13 +1,15 @@
 //! Builds cohort trees from the configuration.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::api::limits::TREE_DEPTH_MAX;
 use crate::api::names::{CohortName, NodeName};
+use crate::api::queues::AdmissionScope;
 use crate::api::status::InactiveReason;
 use crate::cohort::tree::{CohortTree, QueueNode};
 use crate::queue::cluster_queue::ClusterQueueStates;
+use crate::queue::local_queue::quota_for_usage;
 use crate::quota::config::Config;
 use crate::quota::usage::QueueUsage;
 use crate::quota::view::NodeId;
@@ -87,6 +89,7 @@ impl Config {
         }
         if level.is_empty() {
             tree.quota.sum_up();
+            self.set_quota_for_usage(&mut tree);
         } else {
             let inactive = Some(InactiveReason::CohortTreeTooDeep);
             tree = CohortTree {
@@ -96,6 +99,17 @@ impl Config {
         }
         tree.members = members.into_iter().collect();
         (root, tree)
+    }
+
+    /// Sets the quota by which usage is measured, as it does not depend on usage.
+    fn set_quota_for_usage(&self, tree: &mut CohortTree) {
+        let (quota, cells) = (&tree.quota, &self.flavor_resources);
+        for node in tree.queues.nodes_mut() {
+            if node.config.admission_scope == AdmissionScope::ByUsage {
+                let groups = &node.config.resource_groups;
+                node.quota_for_usage = quota_for_usage(quota, node.id, groups, cells);
+            }
+        }
     }
 
     /// Adds one node to a tree.
@@ -134,6 +148,7 @@ impl Config {
                         cluster_queue,
                         config: Arc::clone(config),
                         layout: tree.options_cache.layout(config),
+                        quota_for_usage: BTreeMap::new(),
                         inactive: self.queue_inactive(config),
                     });
                 }

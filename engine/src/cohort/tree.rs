@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::api::names::{CohortName, NodeName, QueueName, WorkloadId};
+use crate::api::amount::Amount;
+use crate::api::names::{CohortName, NodeName, QueueName, ResourceName, WorkloadId};
 use crate::api::outlook::LimitingNode;
 use crate::api::queues::ClusterQueue;
 use crate::api::status::InactiveReason;
@@ -49,6 +50,8 @@ pub(crate) struct QueueNode {
     pub(crate) cluster_queue: ClusterQueueId,
     pub(crate) config: Arc<ClusterQueue>,
     pub(crate) layout: LayoutId,
+    /// The quota by which usage is measured. Empty where jobs are not admitted by usage.
+    pub(crate) quota_for_usage: BTreeMap<ResourceName, Amount>,
     pub(crate) inactive: Option<InactiveReason>,
 }
 
@@ -86,6 +89,10 @@ impl TreeQueues {
     /// All of them.
     pub(crate) fn nodes(&self) -> impl Iterator<Item = &QueueNode> {
         self.nodes.iter().flatten()
+    }
+
+    pub(super) fn nodes_mut(&mut self) -> impl Iterator<Item = &mut QueueNode> {
+        self.nodes.iter_mut().flatten()
     }
 
     /// All of them, by name.
@@ -128,9 +135,7 @@ impl CohortTree {
     ) -> AdmissionOrder<'a> {
         AdmissionOrder {
             mode: node.config.admission_scope,
-            node: node.id,
-            groups: &node.config.resource_groups,
-            quota: &self.quota,
+            quota: &node.quota_for_usage,
             local_queues,
             flavor_resources,
         }

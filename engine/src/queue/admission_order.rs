@@ -1,14 +1,15 @@
 //! The order in which the workloads of one ClusterQueue come, and so which of them is its head. This is the one
 //! place that says so: a queue may admit by priority and time alone, or first by the usage of LocalQueues.
 
+use std::collections::BTreeMap;
+
+use crate::api::amount::Amount;
+use crate::api::names::ResourceName;
 use crate::api::queues::AdmissionScope;
-use crate::api::quota::ResourceGroup;
 use crate::api::share::Share;
 use crate::queue::local_queue::LocalQueues;
 use crate::queue::pending::PendingQueue;
 use crate::quota::flavor_resources::FlavorResources;
-use crate::quota::quota_tree::QuotaTree;
-use crate::quota::view::NodeId;
 use crate::workload::queue_order::QueueOrder;
 use crate::workload::shape::ClassId;
 
@@ -16,9 +17,8 @@ use crate::workload::shape::ClassId;
 #[derive(Clone, Copy)]
 pub(crate) struct AdmissionOrder<'a> {
     pub(crate) mode: AdmissionScope,
-    pub(crate) node: NodeId,
-    pub(crate) groups: &'a [ResourceGroup],
-    pub(crate) quota: &'a QuotaTree,
+    /// What usage is measured by.
+    pub(crate) quota: &'a BTreeMap<ResourceName, Amount>,
     pub(crate) local_queues: &'a LocalQueues,
     pub(crate) flavor_resources: &'a FlavorResources,
 }
@@ -30,7 +30,7 @@ impl AdmissionOrder<'_> {
         let key = class.local_queue.as_deref();
         let local_queue = key.and_then(|key| self.local_queues.get(key));
         local_queue.map_or(Share::ZERO, |local_queue| {
-            local_queue.usage_share(self.quota, self.node, self.groups, self.flavor_resources)
+            local_queue.usage_share(self.quota, self.flavor_resources)
         })
     }
 

@@ -8,7 +8,7 @@ use crate::api::queues::{Consumed, LocalQueue, StopPolicy};
 use crate::api::quota::ResourceGroup;
 use crate::api::share::Share;
 use crate::queue::demand::Demand;
-use crate::quota::flavor_resources::{FlavorResource, FlavorResources};
+use crate::quota::flavor_resources::FlavorResources;
 use crate::quota::quota_tree::{QuotaTree, configured_quotas};
 use crate::quota::usage::QueueUsage;
 use crate::quota::view::NodeId;
@@ -30,42 +30,24 @@ pub(crate) struct LocalQueueState {
 }
 
 impl LocalQueueState {
-    /// Past and present usage, in relation to the quota of the ClusterQueue, which has these groups. Of a
-    /// resource of which it has no quota itself, in relation to what it could borrow: else no usage would count.
+    /// Past and present usage, in relation to the [quota](quota_for_usage) of the ClusterQueue.
     pub(crate) fn usage_share(
         &self,
-        quota_tree: &QuotaTree,
-        node: NodeId,
-        groups: &[ResourceGroup],
+        quota: &BTreeMap<ResourceName, Amount>,
         cells: &FlavorResources,
     ) -> Share {
-        let mut quota: BTreeMap<&ResourceName, Amount> = BTreeMap::new();
-        for ((_, resource), subtree, _) in quota_tree.amounts(node) {
-            let sum = quota.entry(resource).or_default();
-            *sum = sum.plus(subtree);
-        }
         let used = self.usage.by_resource(cells);
         let before = self.consumed.as_ref().map(|consumed| &consumed.amounts);
         let weight = self
             .object
             .as_ref()
             .map(|local_queue| local_queue.fair_weight);
-        let share = |(resource, quota): (&ResourceName, Amount)| {
+        let share = |(resource, quota): (&ResourceName, &Amount)| {
             let before = before.and_then(|amounts| amounts.get(resource));
             let used = used.get(resource).copied().unwrap_or_default();
-            Share::of(used.plus(before.copied().unwrap_or_default()), quota)
+            Share::of(used.plus(before.copied().unwrap_or_default()), *quota)
         };
-        let with_borrowable = |(resource, own): (_, Amount)| {
-            let borrowable = || borrowable(quota_tree, node, groups, cells, resource);
-            let quota = if own > Amount::ZERO {
-                own
-            } else {
-                borrowable()
-            };
-            (quota > Amount::ZERO).then_some((resource, quota))
-        };
-        let shares = quota.into_iter().filter_map(with_borrowable).map(share);
-        let dominant = shares.max().unwrap_or_default();
+        let dominant = quota.iter().map(share).max().unwrap_or_default();
         dominant.weighted(weight.unwrap_or_default())
     }
 
@@ -88,17 +70,31 @@ impl LocalQueueState {
     }
 }
 
-/// How much of a resource a ClusterQueue with these groups could use, in all its flavors together.
-fn borrowable(
+/// The quota by which the usage of the LocalQueues of a ClusterQueue with these groups is measured: its own, in all its
+/// flavors together. Of a resource of which it has none itself, what it could borrow: else no usage would count.
+pub(crate) fn quota_for_usage(
     quota_tree: &QuotaTree,
     node: NodeId,
     groups: &[ResourceGroup],
     cells: &FlavorResources,
-    resource: &ResourceName,
-) -> Amount {
-    let of_resource = |(_, of): &FlavorResource| of == resource;
-    let named = configured_quotas(groups).into_keys().filter(of_resource);
-    let named = named.filter_map(|(flavor, resource)| cells.get(&flavor, &resource));
-    let amounts = named.map(|cell| quota_tree.potential(node, cell));
-    amounts.fold(Amount::ZERO, Amount::plus)
+) -> BTreeMap<ResourceName, Amount> {
+    let mut quota: BTreeMap<ResourceName, Amount> = BTreeMap::new();
+    for ((_, resource), subtree, _) in quota_tree.amounts(node) {
+        let sum = quota.entry(resource.clone()).or_default();
+        *sum = sum.plus(subtree);
+    }
+    let mut borrowable: BTreeMap<ResourceName, Amount> = BTreeMap::new();
+    for (flavor, resource) in configured_quotas(groups).into_keys() {
+        if let Some(cell) = cells.get(&flavor, &resource) {
+            let sum = borrowable.entry(resource).or_default();
+            *sum = sum.plus(quota_tree.potential(node, cell));
+        }
+    }
+    for (resource, own) in &mut quota {
+        if *own == Amount::ZERO {
+            *own = borrowable.get(resource).copied().unwrap_or_default();
+        }
+    }
+    quota.retain(|_, quota| *quota > Amount::ZERO);
+    quota
 }
