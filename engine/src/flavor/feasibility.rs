@@ -115,8 +115,8 @@ impl Slots {
         !matches!(found, WaySearch::NotFound)
     }
 
-    /// The usage of the fewest pods that are accepted, in flavors of which the queue has enough nominal quota; none if it
-    /// has not. Of several ways it is the first with nominal quota that is unused in the planned view, else the first.
+    /// The usage of the fewest pods that are accepted, in flavors of which the queue has enough nominal quota; none if
+    /// it has not. Of several ways it is the first with nominal quota that is unused in the planned view, else the first.
     pub(crate) fn within_nominal(
         &self,
         tree: &QuotaTree,
@@ -149,8 +149,8 @@ impl Slots {
     }
 }
 
-/// Whether nothing says at once that these pods fit in no way, however many combinations there are: all flavors together
-/// have enough of each resource, with so much of each cell, and enough places for requests of each size.
+/// Whether nothing says at once that these pods fit in no way, however many combinations there are: all flavors
+/// together have enough of each resource, with so much of each cell, and enough places for requests of each size.
 pub(super) fn may_fit(places: &[Place<'_>], limit: impl Fn(FlavorResourceId) -> Amount) -> bool {
     let mut wanted: BTreeMap<&ResourceName, (Vec<Amount>, BTreeSet<FlavorResourceId>)> =
         BTreeMap::new();
