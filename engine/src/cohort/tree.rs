@@ -63,6 +63,22 @@ pub(crate) struct TreeQueues {
     nodes: Vec<Option<QueueNode>>,
 }
 
+impl QueueNode {
+    /// The order of the workloads of this queue.
+    pub(crate) fn admission_order<'a>(
+        &'a self,
+        local_queues: &'a LocalQueues,
+        flavor_resources: &'a FlavorResources,
+    ) -> AdmissionOrder<'a> {
+        AdmissionOrder {
+            mode: self.config.admission_scope,
+            quota: &self.quota_for_usage,
+            local_queues,
+            flavor_resources,
+        }
+    }
+}
+
 impl TreeQueues {
     pub(super) fn insert(&mut self, node: QueueNode) {
         self.ids.insert(node.config.name.clone(), node.id);
@@ -123,21 +139,6 @@ impl CohortTree {
     pub(crate) fn reopen(&mut self, queue: &QueueName, class: ClassId) {
         if let Some(node) = self.queues.node(queue) {
             self.reopened.reopen((node, class));
-        }
-    }
-
-    /// The order of the workloads of one of its queues.
-    pub(crate) fn admission_order<'a>(
-        &'a self,
-        node: &'a QueueNode,
-        local_queues: &'a LocalQueues,
-        flavor_resources: &'a FlavorResources,
-    ) -> AdmissionOrder<'a> {
-        AdmissionOrder {
-            mode: node.config.admission_scope,
-            quota: &node.quota_for_usage,
-            local_queues,
-            flavor_resources,
         }
     }
 

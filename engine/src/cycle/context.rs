@@ -68,7 +68,7 @@ impl Cycle<'_> {
     /// The order of the workloads of a queue.
     pub(super) fn admission_order<'b>(&'b self, node: &'b QueueNode) -> AdmissionOrder<'b> {
         let cells = &self.config.flavor_resources;
-        self.tree.admission_order(node, self.local_queues, cells)
+        node.admission_order(self.local_queues, cells)
     }
 
     /// The policy of a queue; none where the queue is not in the tree, so that it preempts nothing.

@@ -135,7 +135,7 @@ impl Diagnosis<'_> {
         }
         let cluster_queue = self.engine.cluster_queues.get(&queue);
         let (local_queues, cells) = (&self.engine.local_queues, &config.flavor_resources);
-        let admission_order = (self.tree).admission_order(self.node, local_queues, cells);
+        let admission_order = self.node.admission_order(local_queues, cells);
         if let Some(cluster_queue) = cluster_queue
             && let Some(head) = blocking_head(
                 &self.node.config,

@@ -33,7 +33,7 @@ impl Engine {
                 .available(View::Now, node.id, id, Borrowing::Allowed);
             Some((flavor, resource, available))
         });
-        let admission_order = tree.admission_order(node, &self.local_queues, flavor_resources);
+        let admission_order = node.admission_order(&self.local_queues, flavor_resources);
         let ahead = admission_order.ahead_of(pending, &order, &class);
         let head = admission_order.head(pending).filter(|_| ahead > 0);
         let mut outlook = Outlook {
