@@ -17,6 +17,7 @@ use crate::queue::cluster_queue::ClusterQueueId;
 use crate::quota::quota_tree::QuotaTree;
 use crate::quota::usage::RequestedUsage;
 use crate::quota::view::{Borrowing, NodeId, View};
+use crate::state::nominations::PreemptsFor;
 use crate::workload::queue_order::QueueOrder;
 use crate::workload::shape::Shape;
 
@@ -27,15 +28,6 @@ pub(crate) enum AssignmentResult<'a> {
     /// It will fit when evicted workloads and these targets have stopped. Without targets it only waits for
     /// evicted workloads.
     FitsLater(RequestedUsage, Vec<Target>, PreemptsFor),
-}
-
-/// For how many of its pods a workload preempts others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum PreemptsFor {
-    /// For all.
-    All,
-    /// For the fewest that suffice, as it may not for all.
-    Fewest,
 }
 
 impl AssignmentResult<'_> {

@@ -7,9 +7,10 @@ use crate::api::names::WorkloadId;
 use crate::api::queues::AdmissionScope;
 use crate::cohort::reopening::ClassRef;
 use crate::cycle::context::Cycle;
-use crate::cycle::fit_or_preempt::{AssignmentResult, PreemptsFor};
+use crate::cycle::fit_or_preempt::AssignmentResult;
 use crate::cycle::progress::Reservation;
 use crate::flavor::options::FlavorOptions;
+use crate::state::nominations::PreemptsFor;
 use crate::workload::queue_order::QueueOrder;
 use crate::workload::shape::Shape;
 

@@ -4,9 +4,9 @@ use crate::api::event::{Decision, EvictReason};
 use crate::api::names::WorkloadId;
 use crate::cohort::reopening::ClassRef;
 use crate::cycle::context::{Cycle, QUEUE_IN_TREE};
-use crate::cycle::fit_or_preempt::PreemptsFor;
 use crate::flavor::options::FlavorOptions;
 use crate::preemption::target::Target;
+use crate::state::nominations::PreemptsFor;
 use crate::workload::info::WorkloadPhase;
 use crate::workload::queue_order::QueueOrder;
 

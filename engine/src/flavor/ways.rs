@@ -1,10 +1,14 @@
 //! The search for one choice of each slot so that all fit together. Unlike `flavor_assigner.rs` it goes back where a slot
 //! finds nothing, and knows no preference but the order of the flavors.
 
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::api::amount::Amount;
 use crate::api::flavor::FlavorFungibility;
-use crate::flavor::feasibility::may_fit;
+use crate::api::names::ResourceName;
 use crate::flavor::flavor_assigner::Assignment;
-use crate::flavor::options::{FlavorChoice, Slot, SlotId, Slots};
+use crate::flavor::options::{FlavorChoice, Slot, SlotId, Slots, for_pods};
+use crate::quota::flavor_resources::FlavorResourceId;
 use crate::quota::quota_tree::QuotaTree;
 use crate::quota::usage::RequestedUsage;
 use crate::quota::view::{Borrowing, NodeId, View};
@@ -45,6 +49,42 @@ impl WayStep<'_> {
             chosen,
         }
     }
+}
+
+/// Whether nothing says at once that these pods fit in no way, however many combinations there are: all flavors
+/// together have enough of each resource, with so much of each cell, and enough places for requests of each size.
+pub(super) fn may_fit(places: &[Place<'_>], limit: impl Fn(FlavorResourceId) -> Amount) -> bool {
+    let mut wanted: BTreeMap<&ResourceName, (Vec<Amount>, BTreeSet<FlavorResourceId>)> =
+        BTreeMap::new();
+    for (slot, count) in places {
+        let mut amounts: BTreeMap<&ResourceName, Amount> = BTreeMap::new();
+        for (resource, cell, each) in slot.choices.iter().flat_map(|c| &c.usage_per_pod) {
+            amounts.insert(resource, for_pods(*each, *count));
+            wanted.entry(resource).or_default().1.insert(*cell);
+        }
+        for (resource, amount) in amounts {
+            // A request of zero always fits.
+            if amount > Amount::ZERO {
+                wanted.entry(resource).or_default().0.push(amount);
+            }
+        }
+    }
+    wanted.into_values().all(|(mut amounts, cells)| {
+        let limits: Vec<i128> = (cells.into_iter())
+            .map(|cell| limit(cell).at_least_zero().get())
+            .collect();
+        let sum = |all: &mut dyn Iterator<Item = i128>| all.fold(0, i128::saturating_add);
+        let all = sum(&mut amounts.iter().map(|amount| amount.get()));
+        if sum(&mut limits.iter().copied()) < all {
+            return false;
+        }
+        // The largest first: so many are at least as large as this one.
+        amounts.sort_unstable_by(|one, other| other.cmp(one));
+        let mut so_large = (1..).zip(&amounts);
+        so_large.all(|(count, amount)| {
+            count <= sum(&mut limits.iter().map(|limit| limit / amount.get().max(1)))
+        })
+    })
 }
 
 /// The first way for each slot to have a choice whose usage fits, with that of the slots before it, if all together are

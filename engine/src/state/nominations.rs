@@ -4,7 +4,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::api::names::WorkloadId;
-use crate::cycle::fit_or_preempt::PreemptsFor;
+
+/// For how many of its pods a workload preempts others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PreemptsFor {
+    /// For all.
+    All,
+    /// For the fewest that suffice, as it may not for all.
+    Fewest,
+}
 
 /// The nominated workloads.
 #[derive(Clone, Debug, Default)]

@@ -163,7 +163,10 @@ pub(crate) static MUTANTS: &[Mutant] = &[
     mutant(
         "a group ends while a member runs",
         "src/plan/group.rs",
-        ("if total <= succeeded && !runs {", "if total <= succeeded {"),
+        (
+            "if total <= succeeded && !runs {",
+            "if total <= succeeded {",
+        ),
         Unit("src", "a_group_has_not_finished_while_a_member_runs"),
     ),
 ];
