@@ -45,8 +45,12 @@ impl Controller {
         let child = child.then(|| self.child_with_pods(&key, uid)).flatten();
         let record = workload.map(|(_, record)| record);
         let record = record.filter(|record| job.deleting && record.status.admission.is_some());
-        let admitted = record.and_then(reservation_timeout::usage_since);
-        let unseen_for = admitted
+        // Its controller may have made pods until it saw that the job is being deleted, however long ago it was admitted.
+        let since = record.and_then(|record| {
+            let admitted = reservation_timeout::usage_since(record);
+            admitted.max(job.deleted_at)
+        });
+        let unseen_for = since
             .and_then(|at| reservation_timeout::unseen_pods_for(time(at), time(self.now.wall)));
         let situation = Situation {
             key: &key,

@@ -79,8 +79,8 @@ pub fn usage_since(record: &WorkloadRecord) -> Option<Timestamp> {
     record.true_since(Type::QuotaReserved)
 }
 
-/// For so long pods may run that no watch has shown, because of an admission at `since`: the job and its Workload
-/// may go at once. None once all are known.
+/// For so long pods may run that no watch has shown, because of an admission or a deletion at `since`: the job and its
+/// Workload may go at once. None once all are known.
 pub fn unseen_pods_for(since: Time, now: Time) -> Option<Duration> {
     let left = WATCH_LAG.checked_sub(now.since(since))?;
     (!left.is_zero()).then_some(left)
