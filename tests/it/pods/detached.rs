@@ -118,14 +118,7 @@ async fn pods_that_another_job_adopts_are_counted() -> Result<()> {
         heir["spec"]["manualSelector"] = json!(true);
         heir["spec"]["selector"] = json!({ "matchLabels": labels.clone() });
         heir["spec"]["template"]["metadata"]["labels"] = labels;
-        let args = [
-            "delete",
-            "job",
-            "first",
-            "--cascade=orphan",
-            "--timeout=180s",
-        ];
-        scene.kubectl(&args, None).await?.ok()?;
+        orphan_first(scene).await?;
         scene.create(&heir).await?;
         let heir = scene.see("Job", "heir", "there", |_| true).await?;
         for pod in &pods {

@@ -40,12 +40,7 @@ impl Viewer {
     ) -> Result<Answer<Life>, Problem> {
         let mut problems = Problems::default();
         let objects = self.objects(Some(namespace), &mut problems).await?;
-        // The address of a job on the page has no API group.
-        let called = Called {
-            group: None,
-            kind,
-            name,
-        };
+        let called = called(kind, name);
         let found = explained(&self.client, &objects, called, &mut problems.tell()).await;
         let mut explained = problems.or_nothing("the explanation", found)?;
         if let Some(explained) = &mut explained {
@@ -121,6 +116,15 @@ impl Viewer {
             None => served.named(kind).ok(),
         };
         Ok(resource.filter(|resource| resource.is_namespaced && resource.api.kind == kind))
+    }
+}
+
+/// A job by what its address on the page says, which has no API group.
+pub(super) fn called<'a>(kind: &'a str, name: &'a str) -> Called<'a> {
+    Called {
+        group: None,
+        kind,
+        name,
     }
 }
 

@@ -3,9 +3,10 @@
 
 use serde::Serialize;
 
+use super::job::called;
 use super::viewer::{Answer, Viewer};
 use super::waiting::QueueName;
-use crate::live::jobs::{Called, Job, State};
+use crate::live::jobs::{Job, State};
 use crate::live::list::estimate_starts_beside;
 use crate::web::problem::{Problem, Problems, Reason};
 
@@ -76,11 +77,7 @@ impl Viewer {
     ) -> Result<Answer<Starts>, Problem> {
         let mut problems = Problems::default();
         let objects = self.objects(Some(namespace), &mut problems).await?;
-        let called = Called {
-            group: None,
-            kind,
-            name,
-        };
+        let called = called(kind, name);
         let jobs = objects.jobs().into_iter();
         let job = jobs.filter(|job| called.is_job(job)).take(1);
         self.estimated(job.collect(), problems).await

@@ -17,9 +17,10 @@ const LETTERS_OFF_MAX: usize = 2;
 
 /// The maps in which keys stand.
 const MAPS: [&str; 2] = ["labels", "annotations"];
-/// The keys that users write.
-const LABELS: [&str; 3] = [QUEUE_NAME_LABEL, PRIORITY_CLASS_LABEL, POD_GROUP_LABEL];
-const ANNOTATIONS: [&str; 9] = [
+/// The labels that users write on objects.
+pub(crate) const LABELS: [&str; 3] = [QUEUE_NAME_LABEL, PRIORITY_CLASS_LABEL, POD_GROUP_LABEL];
+/// The annotations that users write on objects.
+pub(crate) const ANNOTATIONS: [&str; 9] = [
     ADMISSION_ANNOTATION,
     AFTER_ANNOTATION,
     NOT_BEFORE_ANNOTATION,

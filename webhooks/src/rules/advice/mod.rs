@@ -6,7 +6,7 @@
 mod classes;
 mod fits;
 mod gate_annotations;
-mod keys;
+pub(crate) mod keys;
 mod queues;
 pub(crate) mod templates;
 pub(crate) mod warnings;

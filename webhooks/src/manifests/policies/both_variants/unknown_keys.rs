@@ -4,15 +4,11 @@
 //! Must not guess which key was meant: the webhooks do, of objects that they are asked about.
 
 use sluice_crds::{
-    ADMISSION_ANNOTATION, ADMITTED_ANNOTATION, AFTER_ANNOTATION, DEACTIVATED_BY_ANNOTATION,
-    ENFORCEMENT_LABEL, EXPIRED_GATES_ANNOTATION, GATE_FAILURES_ANNOTATION, GROUP, HELD_ANNOTATION,
-    JOB_UID_LABEL, LIFTED_GATES_ANNOTATION, MANAGED_LABEL, MIN_PARALLELISM_ANNOTATION,
-    NOT_BEFORE_ANNOTATION, POD_GROUP_LABEL, POD_GROUP_LABELS_ANNOTATION,
-    POD_GROUP_TOTAL_ANNOTATION, POD_GROUP_TOTAL_FROM_ANNOTATION, POD_SET_ANNOTATION,
-    PODS_MADE_BY_ANNOTATION, PRIORITY_CLASS_LABEL, PROPAGATED_GATES_ANNOTATION, QUEUE_GATE,
-    QUEUE_NAME_LABEL, RELEASED_ANNOTATION, RETRIABLE_IN_GROUP_ANNOTATION,
+    ADMITTED_ANNOTATION, DEACTIVATED_BY_ANNOTATION, ENFORCEMENT_LABEL, EXPIRED_GATES_ANNOTATION,
+    GATE_FAILURES_ANNOTATION, GROUP, HELD_ANNOTATION, JOB_UID_LABEL, LIFTED_GATES_ANNOTATION,
+    MANAGED_LABEL, POD_GROUP_LABELS_ANNOTATION, POD_GROUP_TOTAL_FROM_ANNOTATION,
+    POD_SET_ANNOTATION, PODS_MADE_BY_ANNOTATION, PROPAGATED_GATES_ANNOTATION, RELEASED_ANNOTATION,
 };
-use sluice_kinds::gates::{ADMISSION_GATED_BY, SCHEDULING_GATED_BY};
 
 use crate::manifests::cel::metadata::is_owned;
 use crate::manifests::cel::syntax::{self, text, texts, variable};
@@ -20,21 +16,8 @@ use crate::manifests::conditions::entry::condition;
 use crate::manifests::options::Options;
 use crate::manifests::policies::policy::{Rules, Validating};
 use crate::manifests::webhook_rules::rule;
+use crate::rules::advice::keys::{ANNOTATIONS, LABELS};
 
-/// The labels that users set on objects.
-const LABELS: [&str; 3] = [QUEUE_NAME_LABEL, PRIORITY_CLASS_LABEL, POD_GROUP_LABEL];
-/// The annotations that users set on objects.
-const ANNOTATIONS: [&str; 9] = [
-    ADMISSION_ANNOTATION,
-    AFTER_ANNOTATION,
-    NOT_BEFORE_ANNOTATION,
-    POD_GROUP_TOTAL_ANNOTATION,
-    QUEUE_GATE,
-    RETRIABLE_IN_GROUP_ANNOTATION,
-    MIN_PARALLELISM_ANNOTATION,
-    SCHEDULING_GATED_BY,
-    ADMISSION_GATED_BY,
-];
 /// Labels and annotations that Sluice sets, which are copied with an object, and that its plugin reads.
 const OWN: [&str; 16] = [
     "sluice.dev/simulate-arrival",
