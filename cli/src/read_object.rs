@@ -8,7 +8,7 @@ use sluice_kinds::gates::{self, GateState};
 use sluice_kinds::hold::admission_mode;
 use sluice_kinds::metadata::{annotation_text, group_version, labels};
 use sluice_kinds::requests::{Amounts, PodDefaults};
-use sluice_kinds::view::{PodSetView, QueueLabels, QueueName, bad_min_counts};
+use sluice_kinds::view::{LabelledQueue, PodSetView, QueueLabels, bad_min_counts};
 use sluice_kinds::{CompiledKind, Hold, Problem};
 
 use crate::input::Document;
@@ -219,9 +219,9 @@ fn see(
 /// The LocalQueue that the object names.
 fn queue(object: &Value, queue_labels: &QueueLabels) -> Result<Option<String>, Problem> {
     match queue_labels.read(&labels(object, queue_labels.keys())) {
-        QueueName::None => Ok(None),
-        QueueName::Named(name) => Ok(Some(name)),
-        QueueName::Invalid(problem) => Err(problem),
+        LabelledQueue::None => Ok(None),
+        LabelledQueue::Named(name) => Ok(Some(name)),
+        LabelledQueue::Invalid(problem) => Err(problem),
     }
 }
 

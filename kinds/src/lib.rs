@@ -34,7 +34,7 @@ pub use gates::QueueGates;
 pub use jobkind::groups::label_keys;
 pub use jobkind::hold::Hold;
 pub use jobkind::kind::CompiledKind;
-pub use jobkind::{api_groups, hold, schema};
+pub use jobkind::{hold, manageable_groups, schema};
 pub use patch::marks;
 pub use pod_sets::metadata::PodMetadata;
 pub use read::place::Place;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use k8s_openapi::jiff::Timestamp;
 use sluice_kinds::gates::{Gate, GateState};
-use sluice_kinds::view::QueueName;
+use sluice_kinds::view::LabelledQueue;
 
 use super::job::{JobKey, JobRecord};
 use super::kept_gates::KeptGates;
@@ -31,7 +31,7 @@ pub struct Gated<'a> {
     /// Whether it has finished, or its pod has ended.
     pub has_ended: bool,
     /// The LocalQueue that it names.
-    pub queue: &'a QueueName,
+    pub queue: &'a LabelledQueue,
 }
 
 impl<'a> From<&'a JobRecord> for Gated<'a> {
@@ -256,8 +256,8 @@ impl HeldObjects {
 
 fn queue_of(held: &Held, gated: Gated<'_>) -> Option<(Arc<str>, String)> {
     match gated.queue {
-        QueueName::Named(queue) => Some((held.namespace.clone(), queue.clone())),
-        QueueName::None | QueueName::Invalid(_) => None,
+        LabelledQueue::Named(queue) => Some((held.namespace.clone(), queue.clone())),
+        LabelledQueue::None | LabelledQueue::Invalid(_) => None,
     }
 }
 

@@ -12,7 +12,7 @@ use sluice_kinds::gates::labels::stale_labels;
 use sluice_kinds::gates::{self, GateState};
 use sluice_kinds::hold::{Hold, Holding};
 use sluice_kinds::requests::PodDefaults;
-use sluice_kinds::view::{Finished, PodSetView, QueueLabels, QueueName};
+use sluice_kinds::view::{Finished, LabelledQueue, PodSetView, QueueLabels};
 use sluice_kinds::{CompiledKind, HeldMark, Problem, Suspension};
 
 use super::additions::PodAdditions;
@@ -60,7 +60,7 @@ pub struct JobRecord {
     /// The controller that owns it.
     pub owner: Option<Arc<OwnerRef>>,
     /// The LocalQueue that it names.
-    pub queue: QueueName,
+    pub queue: LabelledQueue,
     /// Its gates.
     pub gates: GateState,
     /// What it keeps of its gates.
@@ -198,7 +198,7 @@ impl JobRecord {
 
     /// Whether Sluice has anything to do with the object by what it carries.
     pub fn is_managed(&self) -> bool {
-        self.queue != QueueName::None
+        self.queue != LabelledQueue::None
             || self.gates.is_held()
             || self.gate_record.is_deactivated()
             || self.has_passed_gates()
@@ -244,7 +244,7 @@ impl JobRecord {
     /// The queue that counts this job as gated.
     pub fn gated_queue(&self) -> Option<&str> {
         match &self.queue {
-            QueueName::Named(queue) if self.is_held() => match self.hold {
+            LabelledQueue::Named(queue) if self.is_held() => match self.hold {
                 Hold::Suspend => (self.suspended == Some(true)).then_some(queue),
                 Hold::Pods => Some(queue),
                 // Its pods are counted, if it may have any.

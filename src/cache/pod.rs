@@ -10,7 +10,7 @@ use sluice_kinds::gates::GateState;
 use sluice_kinds::gates::labels::stale_labels;
 use sluice_kinds::metadata::group_version;
 use sluice_kinds::pod::{PodAdmission, PodMode, PodPhase, PodView, QueueGates};
-use sluice_kinds::view::{PodSetView, QueueLabels, QueueName};
+use sluice_kinds::view::{LabelledQueue, PodSetView, QueueLabels};
 
 use super::kept_gates::KeptGates;
 use super::staleness::Revision;
@@ -168,7 +168,7 @@ pub struct PodRecord {
     /// job is deleted with `--cascade=orphan`, and another job may adopt them.
     pub named_uids: Vec<Uid>,
     /// The LocalQueue that it names.
-    pub queue: QueueName,
+    pub queue: LabelledQueue,
     /// Whether it is admitted by itself, in a group, or with the object that owns it.
     pub mode: PodMode,
     /// The queue gate that it still carries.
@@ -287,7 +287,7 @@ impl PodRecord {
     }
 
     /// Whether it waits for nothing but queue capacity.
-    pub fn is_candidate(&self) -> bool {
+    pub fn waits_for_quota_alone(&self) -> bool {
         self.is_live() && self.queue_gate.is_some() && self.other_gates.is_empty() && !self.deleting
     }
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use sluice_kinds::pod::PodMode;
-use sluice_kinds::view::QueueName;
+use sluice_kinds::view::LabelledQueue;
 
 use super::held::HeldObjects;
 use super::pod::{Asks, CHAIN_MAX, OwnerRef, PodKey, PodRecord};
@@ -326,7 +326,7 @@ impl Pods {
     }
 
     fn count_gated(&mut self, key: &PodKey, record: &PodRecord, change: i32) {
-        let QueueName::Named(queue) = &record.queue else {
+        let LabelledQueue::Named(queue) = &record.queue else {
             return;
         };
         if !record.is_gated_elsewhere() || record.mode == PodMode::Child {

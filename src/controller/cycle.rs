@@ -7,7 +7,7 @@ use tracing::error;
 use super::{Controller, Output};
 use crate::cache::Subject;
 use crate::controller::decisions::evictions::Preempting;
-use crate::plan::workload_state::time;
+use crate::plan::engine_state::time;
 use crate::process::clock::Now;
 use crate::process::invariants;
 

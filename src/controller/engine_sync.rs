@@ -1,6 +1,6 @@
 //! What the engine is told: each job, group and pod as its record says. Jobs and groups by their
 //! Workloads; a pod that is admitted by itself is its own record, with usage once Sluice's gate is removed and
-//! until it has ended. How far each has come is told in `plan/workload_state.rs`.
+//! until it has ended. How far each has come is told in `plan/engine_state.rs`.
 
 use k8s_openapi::jiff::Timestamp;
 use sluice_engine::{Event, LocalQueueKey, WorkloadState};
@@ -14,11 +14,11 @@ use super::Controller;
 use crate::cache::pods::QuotaOf;
 use crate::cache::{JobRecord, PodRecord, Subject, Uid, WorkloadRecord};
 use crate::controller::writes::in_flight::Kind;
-use crate::plan::evictions::reservation_timeout;
+use crate::plan::engine_state::{self, PodSituation, may_run_without_workload, time};
 use crate::plan::evictions::stall;
+use crate::plan::evictions::unused_quota;
 use crate::plan::pod::{pod_set_of, queue_of};
 use crate::plan::progress::LivePods;
-use crate::plan::workload_state::{self, PodSituation, may_run_without_workload, time};
 use crate::plan::{group, place_in_queue};
 use crate::process::hashing::HashMap;
 
@@ -38,7 +38,7 @@ impl Controller {
             return self.sync_without_workload(subject);
         };
         self.expected.note(subject, workload, job, self.now.moment);
-        let situation = workload_state::Situation {
+        let situation = engine_state::WorkloadSituation {
             workload,
             job,
             unused,
@@ -50,7 +50,7 @@ impl Controller {
                 && !self.writes.is_backing_off(subject),
             may_wait: &|| self.may_wait(subject, workload),
         };
-        let state = match workload_state::state(&situation) {
+        let state = match engine_state::state(&situation) {
             Ok(Some(state)) => state,
             Ok(None) => return,
             Err(problems) => {
@@ -115,7 +115,7 @@ impl Controller {
         let may_have_pods = admission.is_some_and(|admission| {
             let now = time(self.now.wall);
             let may_have_unseen = |uid| {
-                reservation_timeout::unseen_pods_for(admission.since, now).is_some()
+                unused_quota::unseen_pods_for(admission.since, now).is_some()
                     || self.orphans.may_have_unseen_pods(uid, self.now.moment)
             };
             let gone = subject.job().filter(|_| job.is_none());
@@ -162,7 +162,7 @@ impl Controller {
         // What is known of a job is so only while its kind is watched.
         self.objects.job_of(subject).is_some_and(|(key, job)| {
             self.kinds.is_listed(&key.kind)
-                && workload_state::may_wait(job, workload)
+                && engine_state::may_wait(job, workload)
                 && self.pods_are_free(subject, job)
         })
     }
@@ -305,7 +305,7 @@ impl Controller {
             },
             now: self.now.wall,
         };
-        let state = workload_state::pod_state(&situation);
+        let state = engine_state::pod_state(&situation);
         if let WorkloadState::Admitted(held) | WorkloadState::Evicting(held, _) = &state
             && let Some(until) = stall::pod_in_time_until(pod)
         {

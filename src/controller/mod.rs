@@ -18,14 +18,14 @@
 //! | `Counters` | the places that gates with a counter have given and no object shows yet | `gates/counters.rs` |
 //! | `Kinds` | JobKinds, and what is to be done about their tasks | `kinds/` |
 //! | `Lists` | lists that are under way | `lists.rs` |
-//! | `Phase` | whether everything is listed, and the first decision taken | `decisions/opening.rs` |
+//! | `Phase` | whether everything is listed, and the first decision taken | `decisions/first_decision.rs` |
 //! | `Agenda` | what is to be planned, told to the engine, or looked at later | `agenda.rs` |
 //! | `Writes` | writes in flight, failed, or not answered | `writes/` |
 //! | `Owners` | questions about owners that no watch shows | `intake/owners.rs` |
 //! | `Rereads` | jobs that are read again, as something else is added to their pods | `intake/rereads.rs` |
 //! | `PodLabels` | where pods can be found by their label | `intake/pods.rs` |
 //! | `EndedTermAdmissions` | admissions of ended terms, and the present term | `decisions/ended_term_admissions.rs` |
-//! | `UnusedQuota` | quota that is held and not used | `decisions/reservation_timeout.rs` |
+//! | `UnusedQuota` | quota that is held and not used | `decisions/unused_quota.rs` |
 //! | `Expected` | evictions and releases that should have had an effect | `decisions/stalls.rs` |
 //! | `Orphans`, `ExcessChildren` | jobs that are gone with pods that run; children that may not run | `decisions/` |
 //! | `GoneMembers` | pods of groups that have succeeded and are gone | `decisions/gone_members.rs` |
@@ -74,7 +74,7 @@ use crate::cache::devices::Devices;
 use crate::cache::gates::dependencies::{DependencyOrder, DependencyReport};
 use crate::cache::{ObjectCache, Subject, Uid};
 use crate::jobkinds::webhook_rules::Rules;
-use crate::plan::{Note, Write, workload_state};
+use crate::plan::{Note, Write, engine_state};
 use crate::process::clock::Now;
 use crate::process::metrics::Metrics;
 use crate::process::recorded_times::Sight;
@@ -82,13 +82,13 @@ use crate::process::term::TermName;
 use agenda::Agenda;
 use decisions::ended_term_admissions::EndedTermAdmissions;
 use decisions::excess::ExcessChildren;
+use decisions::first_decision::{AwaitedAtStart, Phase};
 use decisions::gone_members::GoneMembers;
-use decisions::opening::{Opening, Phase};
 use decisions::orphans::Orphans;
 use decisions::pod_usage::OwnUsage;
 use decisions::replaced_pods::ReplacedPods;
-use decisions::reservation_timeout::UnusedQuota;
 use decisions::stalls::Expected;
+use decisions::unused_quota::UnusedQuota;
 use gates::Counters;
 use intake::owners::{Answer, Owners, Question};
 use intake::pods::PodLabels;
@@ -323,7 +323,7 @@ impl Controller {
     fn due(&self, now: Now) -> Option<Duration> {
         let wake = self.agenda.next_wake().map(|at| at.since(now.moment));
         let decision = self.engine.next_wake().filter(|_| self.phase.has_listed());
-        let decision = decision.map(|at| at.since(workload_state::time(now.wall)).max(DUE_AGAIN));
+        let decision = decision.map(|at| at.since(engine_state::time(now.wall)).max(DUE_AGAIN));
         [wake, decision].into_iter().flatten().min()
     }
 
@@ -387,7 +387,7 @@ impl Controller {
             && self.kinds.all_settled(self.now.moment)
             && self.cluster.dependencies.all_settled(self.now.moment)
         {
-            self.phase = Phase::Opening(Opening::new(self.now));
+            self.phase = Phase::Starting(AwaitedAtStart::new(self.now));
             info!(
                 jobs = self.objects.jobs().count(),
                 workloads = self.objects.workloads().count(),

@@ -12,7 +12,7 @@ use crate::cache::job::Reading;
 use crate::cache::{WorkloadKey, WorkloadRecord};
 use crate::plan::evictions::cause::{self, Cause};
 use crate::plan::evictions::requeue_backoff::Backoff;
-use crate::plan::situation::Situation;
+use crate::plan::situation::JobSituation;
 use crate::plan::workload::pending_reason::NotReserved;
 use crate::plan::workload::placement;
 use crate::plan::workload::{self, Next};
@@ -23,12 +23,12 @@ use crate::plan::writes::write::{JobPatch, JobPurpose, StatusPurpose, Write};
 /// An evicted job: suspend it, wait until its pods are gone, give its templates back, free
 /// its quota.
 pub(super) fn evicting(
-    situation: &Situation<'_>,
+    situation: &JobSituation<'_>,
     reading: &Reading,
     workload_key: &WorkloadKey,
     record: &WorkloadRecord,
 ) -> Plan {
-    let Situation {
+    let JobSituation {
         key,
         job,
         kind,
@@ -87,7 +87,11 @@ pub(super) fn evicting(
 }
 
 /// Frees the quota of a job that its user has suspended: it waits for its user.
-fn requeue_paused(situation: &Situation<'_>, key: &WorkloadKey, record: &WorkloadRecord) -> Plan {
+fn requeue_paused(
+    situation: &JobSituation<'_>,
+    key: &WorkloadKey,
+    record: &WorkloadRecord,
+) -> Plan {
     let waits = paused_text(situation);
     let status = workload::requeued(record, Next::User(waits.clone()), situation.now);
     status_write(key, record, status, StatusPurpose::Requeue)
@@ -95,7 +99,7 @@ fn requeue_paused(situation: &Situation<'_>, key: &WorkloadKey, record: &Workloa
 }
 
 /// What a job waits for that its user has suspended.
-pub(super) fn paused_text(situation: &Situation<'_>) -> String {
+pub(super) fn paused_text(situation: &JobSituation<'_>) -> String {
     let field = situation.kind.suspend_path().map(FieldPath::field);
     workload::waits_for_user(field.as_deref().unwrap_or("its suspend field"))
 }

@@ -14,7 +14,7 @@ use sluice_crds::{
 };
 use sluice_kinds::pod::{PodGroup, PodMode, PodPhase};
 use sluice_kinds::problem::summarize;
-use sluice_kinds::view::{Finished, PodSetView, QueueName};
+use sluice_kinds::view::{Finished, LabelledQueue, PodSetView};
 
 use self::disagreement::PODS_DISAGREE;
 use crate::cache::conditions::Type;
@@ -37,7 +37,7 @@ pub const REPLACED_WITHIN: Duration = Duration::from_mins(1);
 const DISAGREE: &str = "its pods do not agree about it";
 
 /// All that the plan for a group depends on.
-pub struct Situation<'a> {
+pub struct GroupSituation<'a> {
     /// Which group.
     pub key: &'a GroupKey,
     /// Its pods, the oldest first.
@@ -63,8 +63,8 @@ pub struct Situation<'a> {
 }
 
 /// What to do about a group. Which of its pods are released is said by [`crate::plan::pod::releases`].
-pub fn plan(situation: &Situation<'_>) -> Plan {
-    let Situation {
+pub fn plan(situation: &GroupSituation<'_>) -> Plan {
+    let GroupSituation {
         pods,
         workload,
         now,
@@ -126,17 +126,17 @@ pub fn plan(situation: &Situation<'_>) -> Plan {
 }
 
 /// A group that waits to be complete, and then for quota.
-fn waiting(situation: &Situation<'_>, first: &PodRecord, group: &PodGroup) -> Plan {
-    let Situation { pods, workload, .. } = situation;
+fn waiting(situation: &GroupSituation<'_>, first: &PodRecord, group: &PodGroup) -> Plan {
+    let GroupSituation { pods, workload, .. } = situation;
     let queue = match &first.queue {
-        QueueName::Named(queue) => queue,
-        QueueName::None => {
+        LabelledQueue::Named(queue) => queue,
+        LabelledQueue::None => {
             return Plan::note(Note::warning(
                 "NoQueue",
                 "The pods of this group name no queue: add the label sluice.dev/queue-name to the oldest pod",
             ));
         }
-        QueueName::Invalid(problem) => {
+        LabelledQueue::Invalid(problem) => {
             return Plan::note(Note::warning("InvalidQueueName", problem.to_string()));
         }
     };
@@ -224,7 +224,7 @@ fn waiting(situation: &Situation<'_>, first: &PodRecord, group: &PodGroup) -> Pl
 /// The place of the group in its queue: that of its oldest pod, also after that one was replaced. A gate may say that
 /// it is that of the pod from which it was lifted last.
 fn taken(
-    situation: &Situation<'_>,
+    situation: &GroupSituation<'_>,
     oldest: &PodRecord,
     record: Option<&WorkloadRecord>,
 ) -> Option<Time> {
@@ -269,7 +269,11 @@ fn asks_for(pods: &[(&PodKey, &PodRecord)], total: usize, record: &WorkloadRecor
 
 /// Whether the pods of an admitted group were all made again and ask for something else than it was
 /// admitted with: none of them could be released.
-fn asks_otherwise(situation: &Situation<'_>, record: &WorkloadRecord, group: &PodGroup) -> bool {
+fn asks_otherwise(
+    situation: &GroupSituation<'_>,
+    record: &WorkloadRecord,
+    group: &PodGroup,
+) -> bool {
     let total = usize::try_from(group.total).unwrap_or(usize::MAX);
     let counted = counted(situation.pods, total);
     let all_wait = counted
@@ -283,7 +287,7 @@ fn asks_otherwise(situation: &Situation<'_>, record: &WorkloadRecord, group: &Po
 
 /// All pods are gone: the Workload goes too. That of an evicted group stays for a while, if a controller makes
 /// the pods again: its place in the queue, and how often it was evicted, is theirs.
-fn gone(situation: &Situation<'_>) -> Plan {
+fn gone(situation: &GroupSituation<'_>) -> Plan {
     let Some((key, record)) = situation.workload.filter(|(_, record)| !record.deleting) else {
         return Plan::default();
     };
@@ -309,7 +313,7 @@ pub fn kept_for(record: &WorkloadRecord, now: Now) -> Option<Duration> {
 
 /// The group has ended. If there are pods that have not, it is another group by the same name: it
 /// queues for itself.
-fn again(situation: &Situation<'_>, key: &WorkloadKey, record: &WorkloadRecord) -> Plan {
+fn again(situation: &GroupSituation<'_>, key: &WorkloadKey, record: &WorkloadRecord) -> Plan {
     let begins = situation.pods.iter().all(|(_, pod)| pod.is_live());
     if !begins {
         return Plan::default();
@@ -318,7 +322,7 @@ fn again(situation: &Situation<'_>, key: &WorkloadKey, record: &WorkloadRecord) 
 }
 
 /// How many pods of each pod set have succeeded and are gone: as recorded, or more. What still runs is not gone.
-fn with_gone(record: &WorkloadRecord, situation: &Situation<'_>) -> Vec<ReclaimablePod> {
+fn with_gone(record: &WorkloadRecord, situation: &GroupSituation<'_>) -> Vec<ReclaimablePod> {
     let admission = record.status.admission.iter();
     let sets = admission.flat_map(|admission| &admission.pod_set_assignments);
     let gone = sets.map(|set| {

@@ -9,13 +9,13 @@ mod pending;
 use sluice_kinds::Problem;
 use sluice_kinds::hold::Hold;
 use sluice_kinds::problem::summarize;
-use sluice_kinds::view::QueueName;
+use sluice_kinds::view::LabelledQueue;
 
 use crate::cache::job::Reading;
 use crate::cache::{WorkloadKey, WorkloadRecord};
 use crate::plan::eviction_steps::{evict, evicting};
 use crate::plan::evictions::cause::Cause;
-use crate::plan::situation::Situation;
+use crate::plan::situation::JobSituation;
 use crate::plan::workload;
 use crate::plan::write_builders::{delete_workload, hold, runs_unheld, status_write, suspend};
 use crate::plan::writes::plan_and_notes::{Note, Plan};
@@ -26,7 +26,7 @@ use gated::{each_pod, gated, is_unheld, mend, start, unqueued};
 use pending::pending;
 
 /// What to do about a job.
-pub fn plan(situation: &Situation<'_>) -> Plan {
+pub fn plan(situation: &JobSituation<'_>) -> Plan {
     // Nothing can be created there any more.
     if situation.namespace_is_terminating && situation.workload.is_none() {
         return Plan::default();
@@ -49,8 +49,8 @@ pub fn plan(situation: &Situation<'_>) -> Plan {
 }
 
 /// What to do about a job that nobody deletes.
-fn plan_kept(situation: &Situation<'_>) -> Plan {
-    let Situation { job, workload, .. } = situation;
+fn plan_kept(situation: &JobSituation<'_>) -> Plan {
+    let JobSituation { job, workload, .. } = situation;
     if job.hold == Hold::EachPod {
         return each_pod(situation);
     }
@@ -62,7 +62,7 @@ fn plan_kept(situation: &Situation<'_>) -> Plan {
         return match workload {
             // It ended before it was seen to have left its queue.
             Some((key, record))
-                if job.queue == QueueName::None
+                if job.queue == LabelledQueue::None
                     && record.status.admission.is_none()
                     && !record.is_finished()
                     && !record.deleting =>
@@ -94,9 +94,9 @@ fn plan_kept(situation: &Situation<'_>) -> Plan {
         Some((key, record)) => plan_admitted(situation, reading, key, record),
         None if job.is_held() => gated(situation, reading),
         None => match &job.queue {
-            QueueName::None => unqueued(situation),
-            QueueName::Named(queue) => pending(situation, reading, queue),
-            QueueName::Invalid(problem) => hold(
+            LabelledQueue::None => unqueued(situation),
+            LabelledQueue::Named(queue) => pending(situation, reading, queue),
+            LabelledQueue::Invalid(problem) => hold(
                 situation,
                 reading,
                 Note::warning("InvalidQueueName", problem.to_string()),
@@ -107,8 +107,8 @@ fn plan_kept(situation: &Situation<'_>) -> Plan {
 
 /// A job that is being deleted takes its Workload with it, and its quota is free when both are gone.
 /// What keeps it may keep it for long: as long as it is there it gives quota back like any other.
-fn deleting(situation: &Situation<'_>) -> Plan {
-    let Situation { job, workload, .. } = situation;
+fn deleting(situation: &JobSituation<'_>) -> Plan {
+    let JobSituation { job, workload, .. } = situation;
     let admitted = workload.filter(|(_, record)| {
         record.status.admission.is_some() && !record.is_finished() && !record.deleting
     });
@@ -132,8 +132,8 @@ fn deleting(situation: &Situation<'_>) -> Plan {
 
 /// Whether a job that is being deleted has no pods and gets none any more: controllers do nothing for
 /// such an object. What is deleted after its dependents takes its Workload with it.
-fn is_left_without_pods(situation: &Situation<'_>) -> bool {
-    let Situation { job, kind, .. } = situation;
+fn is_left_without_pods(situation: &JobSituation<'_>) -> bool {
+    let JobSituation { job, kind, .. } = situation;
     situation.live_pods == 0
         && !situation.may_have_unseen_pods
         && !job.deletes_pods
@@ -142,8 +142,8 @@ fn is_left_without_pods(situation: &Situation<'_>) -> bool {
 }
 
 /// A job that can't be read is held if it must not run: it fails closed.
-fn unreadable(situation: &Situation<'_>, problems: &[Problem]) -> Plan {
-    let Situation { job, workload, .. } = situation;
+fn unreadable(situation: &JobSituation<'_>, problems: &[Problem]) -> Plan {
+    let JobSituation { job, workload, .. } = situation;
     let note = Note::warning(
         "Unreadable",
         format!(
@@ -166,7 +166,7 @@ fn unreadable(situation: &Situation<'_>, problems: &[Problem]) -> Plan {
 
 /// A job that had ended and goes on: it has given its quota back, and has to queue for it anew.
 fn unfinished(
-    situation: &Situation<'_>,
+    situation: &JobSituation<'_>,
     reading: &Reading,
     key: &WorkloadKey,
     record: &WorkloadRecord,

@@ -6,6 +6,7 @@
 //! Must not know clients, clocks or what the engine decides. Uses `cache`.
 
 pub mod children;
+pub mod engine_state;
 mod eviction_steps;
 pub mod evictions;
 #[cfg(test)]
@@ -18,9 +19,8 @@ pub mod pod;
 pub mod progress;
 pub mod situation;
 pub mod status;
-pub mod turn;
+pub mod transition;
 pub mod workload;
-pub mod workload_state;
 mod write_builders;
 pub mod writes;
 

@@ -74,7 +74,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use sluice_kinds::gates::{self, GateRecord};
-    use sluice_kinds::view::QueueName;
+    use sluice_kinds::view::LabelledQueue;
 
     use super::*;
     use crate::cache::kept_gates::KeptGates;
@@ -152,7 +152,7 @@ mod tests {
                 kept: &kept,
                 is_held: false,
                 has_ended: false,
-                queue: &QueueName::None,
+                queue: &LabelledQueue::None,
             };
             assert_eq!(
                 taken(gated, &place_of, at(100)),

@@ -1,6 +1,6 @@
 //! What to do about a pod: lift the gates that stand for a lifted gate annotation, release it, take
-//! it back. Which pods are admitted is decided elsewhere; a pod of a job or group is released as far as
-//! what its Workload was admitted with.
+//! it back. Which pods wait for quota alone is `cache/pod.rs::waits_for_quota_alone`; the engine decides which of
+//! them are admitted. A pod of a job or group is released as far as what its Workload was admitted with.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use sluice_kinds::gates::{Gate, GateRecord, GateState};
 use sluice_kinds::patch::{Lifting, lifting_patch};
 use sluice_kinds::pod::{PodAdmission, PodMode};
 use sluice_kinds::template::Placement;
-use sluice_kinds::view::QueueName;
+use sluice_kinds::view::LabelledQueue;
 
 use crate::cache::{JobRecord, PodKey, PodRecord, Subject};
 use crate::plan::gates::action::{self, GateAction, GateNow};
@@ -80,7 +80,7 @@ pub fn held_by_job(pod: &PodRecord, job: &JobRecord, waits_by_pods: bool) -> Hel
 /// The scheduling gates that a pod lists, and that `job` has never had.
 fn forged<'a>(pod: &'a PodRecord, job: &JobRecord, waits_by_pods: bool) -> BTreeSet<&'a str> {
     let has_passed = job.gate_record.lifted_from(&job.uid).next().is_some();
-    let is_judged = job.queue != QueueName::None || job.is_held() || has_passed;
+    let is_judged = job.queue != LabelledQueue::None || job.is_held() || has_passed;
     if is_judged && !waits_by_pods {
         return BTreeSet::new();
     }
@@ -332,7 +332,7 @@ pub fn releases<'a>(
             .saturating_sub(taken)
             .saturating_sub(used_up(&assignment.name));
         let mut waiting: Vec<&Member<'a>> = of_set()
-            .filter(|member| member.pod.is_candidate() && !member.is_leaving)
+            .filter(|member| member.pod.waits_for_quota_alone() && !member.is_leaving)
             .collect();
         waiting.sort_by(|one, other| {
             (one.pod.created, &one.pod.uid).cmp(&(other.pod.created, &other.pod.uid))
@@ -365,7 +365,7 @@ pub fn waiting(
         released.any(|(released, _)| released.pod.uid == member.pod.uid)
     };
     let waiting = members.iter().filter(|member| {
-        let waits = member.pod.is_candidate() && !member.is_leaving && !member.is_busy;
+        let waits = member.pod.waits_for_quota_alone() && !member.is_leaving && !member.is_busy;
         waits && !is_released(member)
     });
     let created: Vec<_> = waiting.map(|member| member.pod.created).collect();
@@ -387,8 +387,8 @@ fn placement(assignment: &PodSetAssignment) -> Placement {
 /// admitted with until it has ended.
 pub fn queue_of(pod: &PodRecord) -> Option<&str> {
     match &pod.queue {
-        QueueName::Named(queue) => Some(queue),
-        QueueName::None | QueueName::Invalid(_) => {
+        LabelledQueue::Named(queue) => Some(queue),
+        LabelledQueue::None | LabelledQueue::Invalid(_) => {
             let has_usage = pod.queue_gate.is_none() && matches!(pod.admitted, Some(Ok(_)));
             has_usage.then_some("")
         }

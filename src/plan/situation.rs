@@ -15,7 +15,7 @@ use crate::plan::writes::plan_and_notes::Now;
 use crate::plan::writes::write::{JobPatch, JobPurpose, Write, is_change};
 
 /// All that the plan for a job depends on.
-pub struct Situation<'a> {
+pub struct JobSituation<'a> {
     /// Where the job is.
     pub key: &'a JobKey,
     /// The job.
@@ -98,7 +98,7 @@ impl Child<'_> {
     }
 }
 
-impl Situation<'_> {
+impl JobSituation<'_> {
     /// Whether the object is missing that has the job's pods.
     pub(super) fn lacks_child(&self) -> bool {
         self.kind.has_pods_of_children() && self.child.is_none()

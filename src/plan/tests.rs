@@ -19,7 +19,7 @@ use crate::cache::{JobKey, JobRecord, WorkloadKey, WorkloadRecord};
 use crate::plan::evictions::requeue_backoff;
 use crate::plan::job::plan;
 use crate::plan::progress::LivePods;
-use crate::plan::situation::Situation;
+use crate::plan::situation::JobSituation;
 use crate::plan::workload::priority::Priority;
 
 mod devices;
@@ -161,7 +161,7 @@ fn planned_record(
         namespace: "blue".into(),
         name: "train".into(),
     };
-    plan(&Situation {
+    plan(&JobSituation {
         child: None,
         key: &key,
         job,

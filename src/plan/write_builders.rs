@@ -6,18 +6,18 @@ use sluice_kinds::suspension::MarkAt;
 
 use crate::cache::job::Reading;
 use crate::cache::{WorkloadKey, WorkloadRecord};
-use crate::plan::situation::Situation;
+use crate::plan::situation::JobSituation;
 use crate::plan::writes::plan_and_notes::{Note, Plan};
 use crate::plan::writes::write::{JobPatch, JobPurpose, StatusPurpose, Write, is_change};
 
 /// Whether a job that waits by being suspended isn't.
-pub(super) fn runs_unheld(situation: &Situation<'_>, reading: &Reading) -> bool {
+pub(super) fn runs_unheld(situation: &JobSituation<'_>, reading: &Reading) -> bool {
     situation.job.hold == Hold::Suspend && !reading.suspended
 }
 
 /// The release; before one that changes templates, what makes them open to changes.
-pub(super) fn release(situation: &Situation<'_>, placings: &[Placing<'_>]) -> Write {
-    let Situation { key, job, kind, .. } = situation;
+pub(super) fn release(situation: &JobSituation<'_>, placings: &[Placing<'_>]) -> Write {
+    let JobSituation { key, job, kind, .. } = situation;
     let target = Target {
         uid: &job.uid,
         generation: job.generation,
@@ -50,7 +50,7 @@ pub(super) fn delete_workload(key: &WorkloadKey, record: &WorkloadRecord) -> Pla
     })
 }
 
-pub(super) fn hold(situation: &Situation<'_>, reading: &Reading, note: Note) -> Plan {
+pub(super) fn hold(situation: &JobSituation<'_>, reading: &Reading, note: Note) -> Plan {
     if runs_unheld(situation, reading) {
         suspend(situation, note)
     } else {
@@ -58,14 +58,14 @@ pub(super) fn hold(situation: &Situation<'_>, reading: &Reading, note: Note) -> 
     }
 }
 
-pub(super) fn suspend(situation: &Situation<'_>, note: Note) -> Plan {
+pub(super) fn suspend(situation: &JobSituation<'_>, note: Note) -> Plan {
     match suspend_write(situation) {
         Some(write) => Plan::write(write).and_note(note),
         None => Plan::note(note),
     }
 }
 
-pub(super) fn suspend_write(situation: &Situation<'_>) -> Option<Write> {
+pub(super) fn suspend_write(situation: &JobSituation<'_>) -> Option<Write> {
     let patch = situation.kind.suspend_patch(&situation.job.uid)?;
     Some(Write::PatchJob {
         key: situation.key.clone(),

@@ -12,10 +12,10 @@ use super::cohorts::quota_tree::QuotaTree;
 use super::cohorts::taken::not_found;
 use super::explained::explanation::WorkloadExplanation;
 use super::explained::findings::{Named, State};
+use super::fair_semaphore::Turns;
 use super::pending::queue_ref::QueueRef;
 use super::problem::Problem;
 use super::question::Asked;
-use super::turns::Turns;
 use super::views::Desk;
 use crate::process::clock;
 

@@ -16,6 +16,7 @@ mod cohorts;
 mod discovery;
 mod explained;
 mod explainer;
+mod fair_semaphore;
 mod forward;
 mod front_proxy;
 mod openapi;
@@ -25,7 +26,6 @@ mod question;
 mod routes;
 mod serve;
 mod table;
-mod turns;
 mod views;
 
 pub use cohorts::taken::TakenTree;

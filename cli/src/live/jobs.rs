@@ -12,7 +12,7 @@ use sluice_crds::{GROUP, LocalQueue, POD_GROUP_LABEL, Workload, not_queued};
 use sluice_kinds::QueueGates;
 use sluice_kinds::metadata::group_version;
 use sluice_kinds::pod::{PodMode, PodPhase, PodView};
-use sluice_kinds::view::{QueueLabels, QueueName};
+use sluice_kinds::view::{LabelledQueue, QueueLabels};
 
 use crate::cluster::POD_GROUP;
 use crate::simulate::Estimate;
@@ -253,7 +253,7 @@ pub fn view_of(pod: &Pod) -> Option<PodView> {
 /// A pod that is admitted by itself.
 fn of_pod(pod: &Pod) -> Option<Job> {
     let view = view_of(pod)?;
-    let (PodMode::Single, QueueName::Named(queue)) = (&view.mode, &view.queue) else {
+    let (PodMode::Single, LabelledQueue::Named(queue)) = (&view.mode, &view.queue) else {
         return None;
     };
     let created = pod.metadata.creation_timestamp.as_ref().map(|at| at.0);

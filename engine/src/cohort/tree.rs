@@ -38,7 +38,7 @@ pub(crate) struct CohortTree {
     pub(crate) evicting: usize,
     /// The workloads with a reservation since the last decision.
     pub(crate) with_reservation: BTreeSet<WorkloadId>,
-    /// Those of them that have a part of what they request (`cycle/strict_head.rs`).
+    /// Those of them that have a part of what they request (`cycle/strict_head_reservation.rs`).
     pub(crate) with_reserved_part: BTreeSet<WorkloadId>,
     pub(crate) preemption_round: PreemptionRound,
 }

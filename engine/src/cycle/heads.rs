@@ -13,7 +13,7 @@ use crate::cohort::reopening::{ClassRef, EligibleHeads};
 use crate::cycle::context::{Cycle, QUEUE_IN_TREE};
 use crate::cycle::head_ordering::{BorrowingPath, Head, HeadRank};
 use crate::cycle::progress::QueueHeads;
-use crate::queue::class::Class;
+use crate::queue::equivalence_class::Class;
 use crate::queue::queueing_strategy::blocking_head;
 use crate::quota::view::NodeId;
 use crate::workload::queue_order::QueueOrder;

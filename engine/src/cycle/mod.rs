@@ -16,4 +16,4 @@ pub(crate) mod preempt;
 pub(crate) mod progress;
 pub(crate) mod reserve;
 pub(crate) mod run;
-pub(crate) mod strict_head;
+pub(crate) mod strict_head_reservation;

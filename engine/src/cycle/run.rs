@@ -12,7 +12,7 @@
 //! * it would fit if others were evicted: they are **preempted**, and the cycle ends, as the planned view
 //!   has changed for all heads.
 //!
-//! Otherwise, at the head of a strict queue, what is unused of its nominal quota is reserved (`strict_head.rs`).
+//! Otherwise, at the head of a strict queue, what is unused of its nominal quota is reserved (`strict_head_reservation.rs`).
 //! Else its class is inadmissible until something is freed: of equal workloads only the head needs an
 //! assignment. During a cycle usage only grows, so a rank can only get worse, and it suffices to work out
 //! the exact rank of the best head. The exceptions are considered again after each admission

@@ -1,7 +1,7 @@
 //! Which of several flavors is taken (`ClusterQueue.spec.flavorFungibility`): where the search ends by `whenCanBorrow`
 //! and `whenCanPreempt`, and what is preferred of borrowing and preemption.
 //!
-//! Whether a flavor has quota is `flavor_assigner.rs`.
+//! Whether a flavor has quota is `quota/availability.rs`.
 
 use crate::api::flavor::{FlavorFungibility, FlavorPreference, WhenCanBorrow, WhenCanPreempt};
 

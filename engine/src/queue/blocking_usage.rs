@@ -1,5 +1,5 @@
 //! The usage that blocks the classes of a queue, in sum. Shows whether any class may fit again without a
-//! look at each. The amounts of one class are in `class.rs`.
+//! look at each. The amounts of one class are in `equivalence_class.rs`.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::api::amount::Amount;
 use crate::api::preemption::Preemption;
 use crate::queue::blocking_usage::BlockingUsage;
-use crate::queue::class::Class;
+use crate::queue::equivalence_class::Class;
 use crate::queue::pending::PendingQueue;
 use crate::queue::preemption_policy::PreemptionScope;
 use crate::quota::flavor_resources::FlavorResourceId;

@@ -6,9 +6,9 @@
 
 pub(crate) mod admission_order;
 pub(crate) mod blocking_usage;
-pub(crate) mod class;
 pub(crate) mod cluster_queue;
 pub(crate) mod demand;
+pub(crate) mod equivalence_class;
 pub(crate) mod inadmissible;
 pub(crate) mod local_queue;
 pub(crate) mod never_fits;

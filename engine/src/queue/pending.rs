@@ -6,7 +6,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use crate::queue::blocking_usage::BlockingUsage;
-use crate::queue::class::{Class, ClassMembers};
+use crate::queue::equivalence_class::{Class, ClassMembers};
 use crate::queue::queue_limit::{LeftFrom, QueueLimit};
 use crate::quota::violations::Violations;
 use crate::workload::queue_order::QueueOrder;

@@ -4,10 +4,10 @@
 //! Must not know workloads, their order, or who decides. Uses `api`.
 
 pub(crate) mod above_quota;
+pub(crate) mod availability;
 pub(crate) mod config;
 pub(crate) mod dominant_share;
 pub(crate) mod flavor_resources;
-pub(crate) mod limits;
 pub(crate) mod quota_tree;
 pub(crate) mod usage;
 pub(crate) mod usage_history;

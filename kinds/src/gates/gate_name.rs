@@ -1,7 +1,6 @@
-//! The name of a gate: which names are valid, and how a gate is called on a pod. Where names stand on an object, and which
-//! edits are allowed, is not told here.
+//! The name of a gate: which names are valid, and the domain they are in. How a gate is called on a
+//! pod is `scheduling.rs`; where names stand on an object, and which edits are allowed, `annotations.rs`.
 
-use std::borrow::Cow;
 use std::fmt;
 
 use sluice_crds::QUEUE_REQUIRED_GATE;
@@ -11,9 +10,6 @@ use crate::field::problem::Problem;
 
 /// Longest gate name in bytes, that of `Job.spec.managedBy`.
 pub const GATE_BYTES_MAX: usize = 63;
-
-/// What every queue gate is called behind its prefix, Volcano's too.
-const QUEUE_GATE_NAME: &str = "queue-allocation-gate";
 
 /// What an empty name gets to hear.
 pub(super) const NAMES_NO_GATE: &str = "must name a gate, a domain-prefixed path (such as \"acme.io/foo\"); leave the annotation out \
@@ -54,30 +50,12 @@ impl Gate {
     pub fn is_queue_required(&self) -> bool {
         self.0 == QUEUE_REQUIRED_GATE
     }
-
-    /// The name of the scheduling gate that stands for this gate on a pod: its own name where that is
-    /// a valid one, else one made from a hash of it. So is a gate that is called like a queue gate.
-    pub fn scheduling_gate(&self) -> Cow<'_, str> {
-        let name = self.0.split_once('/').map_or("", |(_, name)| name);
-        if names::is_qualified_name_part(name) && name != QUEUE_GATE_NAME {
-            Cow::Borrowed(&self.0)
-        } else {
-            Cow::Owned(format!("sluice.dev/gate-{:016x}", stable_hash(&self.0)))
-        }
-    }
 }
 
 impl fmt::Display for Gate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
-}
-
-/// 64 bits of FNV-1a: the same in every version, as pods keep names made from it.
-pub(crate) fn stable_hash(text: &str) -> u64 {
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    })
 }
 
 #[cfg(test)]

@@ -14,9 +14,9 @@ mod without_sluice;
 
 pub use add::{missing, with};
 pub use annotations::*;
-pub(crate) use gate_name::stable_hash;
 pub use gate_name::{GATE_BYTES_MAX, Gate};
 pub use lift::without;
 pub use record::{GateRecord, Lifted, OF_GATES};
+pub(crate) use scheduling::stable_hash;
 pub use scheduling::{QueueGates, gates_removed, propagated};
 pub use without_sluice::StillHeld;

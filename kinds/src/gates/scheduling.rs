@@ -1,12 +1,41 @@
-//! The scheduling gates of a pod or pod template: which of them is the queue gate, which stand for
-//! gate annotations, and which are none of Sluice's. Reading only.
+//! The scheduling gates of a pod or pod template: how a gate annotation's gate is called there, which of them is the
+//! queue gate, which stand for gate annotations, and which are none of Sluice's. Reading only.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 use sluice_crds::{PROPAGATED_GATES_ANNOTATION, QUEUE_GATE};
 
 use crate::field::metadata::annotation_text;
+use crate::field::names;
+use crate::gates::gate_name::Gate;
+
+/// What every queue gate is called behind its prefix, Volcano's too.
+const QUEUE_GATE_NAME: &str = "queue-allocation-gate";
+
+impl Gate {
+    /// The name of the scheduling gate that stands for this gate on a pod: its own name where that is
+    /// a valid one, else one made from a hash of it. So is a gate that is called like a queue gate.
+    pub fn scheduling_gate(&self) -> Cow<'_, str> {
+        let name = self.as_str().split_once('/').map_or("", |(_, name)| name);
+        if names::is_qualified_name_part(name) && name != QUEUE_GATE_NAME {
+            Cow::Borrowed(self.as_str())
+        } else {
+            Cow::Owned(format!(
+                "sluice.dev/gate-{:016x}",
+                stable_hash(self.as_str())
+            ))
+        }
+    }
+}
+
+/// 64 bits of FNV-1a: the same in every version, as pods keep names made from it.
+pub(crate) fn stable_hash(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
 
 /// The accepted names of the queue gate, and of the annotation by which a pod asks for it: Sluice's
 /// own first.

@@ -7,8 +7,8 @@ use crate::field::names;
 use crate::field::path::FieldPath;
 use crate::field::problem::Problem;
 use crate::gates::scheduling::QueueGates;
-use crate::jobkind::api_groups;
 use crate::jobkind::kind::{CLEAR_START_TIME, CompiledFinished, CompiledKind, PodGroups, Refusal};
+use crate::jobkind::manageable_groups;
 use crate::pod_sets::rule::Rule;
 
 impl CompiledKind {
@@ -83,14 +83,14 @@ fn check_allowed(spec: &JobKindSpec, problems: &mut Vec<Problem>) {
             "spec.kind",
             "Pod needs no JobKind: pods with a queue label are queued by themselves",
         ));
-    } else if !api_groups::may_be_managed(&spec.group) {
+    } else if !manageable_groups::may_be_managed(&spec.group) {
         problems.push(Problem::forbidden(
             "spec.group",
             format!(
                 "{} of group {:?} {}",
                 spec.kind,
                 spec.group,
-                api_groups::RULE
+                manageable_groups::RULE
             ),
         ));
     }

@@ -2,11 +2,11 @@
 //!
 //! Must not know any kind by name, and writes nothing. Uses all folders but `patch`.
 
-pub mod api_groups;
 pub(crate) mod compile;
 pub(crate) mod groups;
 pub mod hold;
 pub(crate) mod kind;
-pub(crate) mod refusals;
+pub mod manageable_groups;
+pub(crate) mod refuse_rules;
 pub mod schema;
 pub(crate) mod templates;

@@ -20,7 +20,7 @@ use crate::read::claims;
 use crate::read::place::Place;
 use crate::read::pod_set::Reader;
 use crate::read::requests::{Amounts, PodDefaults};
-use crate::read::view::{PodSetView, QueueLabels, QueueName};
+use crate::read::view::{LabelledQueue, PodSetView, QueueLabels};
 
 pub use crate::gates::QueueGates;
 pub use crate::read::pod_group::{
@@ -37,7 +37,7 @@ const POD_SET: &str = "main";
 #[derive(Debug, Clone, PartialEq)]
 pub struct PodView {
     /// The queue that its labels name.
-    pub queue: QueueName,
+    pub queue: LabelledQueue,
     /// With whom it is admitted.
     pub mode: PodMode,
     /// The queue gate that it still carries: Sluice's own or an alias.

@@ -126,7 +126,7 @@ pub struct Finished {
 
 /// The queue that an object names.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum QueueName {
+pub enum LabelledQueue {
     /// No queue label.
     None,
     /// The name of a LocalQueue.
@@ -152,7 +152,7 @@ impl QueueLabels {
     }
 
     /// The queue that `labels` name, which may be all labels of an object.
-    pub fn read(&self, labels: &BTreeMap<String, String>) -> QueueName {
+    pub fn read(&self, labels: &BTreeMap<String, String>) -> LabelledQueue {
         let mut named: Option<(&str, &String)> = None;
         for key in self.keys() {
             let Some(value) = labels.get(key) else {
@@ -160,7 +160,7 @@ impl QueueLabels {
             };
             match named {
                 Some((first, other)) if other != value => {
-                    return QueueName::Invalid(Problem::invalid(
+                    return LabelledQueue::Invalid(Problem::invalid(
                         format!("metadata.labels[{key}]"),
                         value.clone(),
                         format!("must equal the label {first}, which names {other:?}"),
@@ -171,14 +171,14 @@ impl QueueLabels {
             }
         }
         match named {
-            None => QueueName::None,
+            None => LabelledQueue::None,
             Some((key, value)) => {
                 match names::subdomain(value, &format!("metadata.labels[{key}]"))
                     .into_iter()
                     .next()
                 {
-                    None => QueueName::Named(value.clone()),
-                    Some(problem) => QueueName::Invalid(problem),
+                    None => LabelledQueue::Named(value.clone()),
+                    Some(problem) => LabelledQueue::Invalid(problem),
                 }
             }
         }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use sluice_engine::{Event, EvictReason, LocalQueueKey};
 use sluice_kinds::CompiledKind;
-use sluice_kinds::view::QueueName;
+use sluice_kinds::view::LabelledQueue;
 
 use crate::cache::{Subject, Uid};
 use crate::controller::Controller;
@@ -106,7 +106,7 @@ impl Controller {
             return Some((record.spec.priority, record.spec.queue_name.clone()));
         };
         let (key, pod) = self.objects.pods.of(uid)?;
-        let QueueName::Named(queue) = &pod.queue else {
+        let LabelledQueue::Named(queue) = &pod.queue else {
             return None;
         };
         let priority = self.pod_priority_value(&key.namespace, pod);

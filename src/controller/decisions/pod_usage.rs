@@ -10,7 +10,7 @@ use sluice_crds::PodSetAssignment;
 use sluice_engine::LocalQueueKey;
 use sluice_kinds::hold::Hold;
 use sluice_kinds::pod::{PodAdmission, PodMode};
-use sluice_kinds::view::QueueName;
+use sluice_kinds::view::LabelledQueue;
 
 use crate::cache::pods::{QuotaOf, Root};
 use crate::cache::{PodKey, PodRecord, Subject, Uid, WATCH_LAG};
@@ -130,8 +130,8 @@ impl Controller {
         if let Some(Ok(recorded)) = &pod.admitted {
             return Some(recorded.clone());
         }
-        let of_queue = |queue: &QueueName| {
-            let QueueName::Named(queue) = queue else {
+        let of_queue = |queue: &LabelledQueue| {
+            let LabelledQueue::Named(queue) = queue else {
                 return None;
             };
             let queue = LocalQueueKey::new(key.namespace.clone(), queue.as_str());
@@ -375,13 +375,13 @@ impl Controller {
                     record.cluster_queue
                 ),
             ),
-            QueueName::Named(queue) => Note::warning(
+            LabelledQueue::Named(queue) => Note::warning(
                 "Uncharged",
                 format!(
                     "The pod runs without an admission: it names LocalQueue {queue:?}, and no owner of it is admitted; its usage counts from now on"
                 ),
             ),
-            QueueName::None | QueueName::Invalid(_) => Note::warning(
+            LabelledQueue::None | LabelledQueue::Invalid(_) => Note::warning(
                 "Uncharged",
                 format!(
                     "The pod runs without an admission, as no owner of it is admitted: its usage counts in ClusterQueue {:?} from now on",

@@ -12,8 +12,8 @@ use crate::cache::{JobRecord, Subject, WorkloadRecord};
 use crate::controller::Controller;
 use crate::controller::writes::in_flight::InFlightWrite;
 use crate::plan::evictions::cause::Cause;
-use crate::plan::evictions::reservation_timeout;
 use crate::plan::evictions::stall::{self, Remains};
+use crate::plan::evictions::unused_quota;
 use crate::plan::{StatusPurpose, Write};
 use crate::process::clock::Moment;
 use crate::process::hashing::HashMap;
@@ -253,7 +253,7 @@ impl Controller {
             let admission = record.and_then(|record| record.status.admission.as_ref());
             let terms = admission.and_then(|a| self.cluster.reservations.get(&a.cluster_queue));
             self.writes.is_answered(subject)
-                && reservation_timeout::blocked_for_most(terms) <= self.now.since(*since)
+                && unused_quota::blocked_for_most(terms) <= self.now.since(*since)
         };
         let unreleased = self.expected.unreleased.iter();
         let overdue: Vec<Subject> = unreleased

@@ -49,7 +49,7 @@ impl Controller {
             .into_iter()
             .partition(|(_, pod)| {
                 // What runs already is not looked at again each time.
-                if !pod.is_candidate() {
+                if !pod.waits_for_quota_alone() {
                     return true;
                 }
                 let set = pod_set_of(pod, subject).unwrap_or_default();

@@ -8,7 +8,7 @@ use sluice_kinds::gates::Gate;
 
 use sluice_engine::LocalQueueKey;
 use sluice_kinds::suspension::Suspension;
-use sluice_kinds::view::QueueName;
+use sluice_kinds::view::LabelledQueue;
 
 use crate::cache::Subject;
 use crate::cache::held::Held;
@@ -107,8 +107,8 @@ impl Controller {
     /// A gate is shared by tenants. Which classes an object may name says its ClusterQueue: without one it goes before
     /// nobody.
     fn place_at_gate(&self, held: &Held) -> PlaceAtGate {
-        let of_queue = |queue: &QueueName, priority: Option<Priority>| {
-            priority.filter(|priority| *queue != QueueName::None || priority.value < 0)
+        let of_queue = |queue: &LabelledQueue, priority: Option<Priority>| {
+            priority.filter(|priority| *queue != LabelledQueue::None || priority.value < 0)
         };
         let priority = match &held.subject {
             Subject::Pod(uid) => {
@@ -140,7 +140,7 @@ impl Controller {
     }
 
     /// Whether an object starts or is queued when no gate holds it.
-    fn goes_on(&self, subject: &Subject, queue: &QueueName) -> bool {
+    fn goes_on(&self, subject: &Subject, queue: &LabelledQueue) -> bool {
         let job = self.objects.job_of(subject);
         let suspension = job.map_or(Suspension::None, |(_, job)| job.suspension());
         let namespace = match (subject, job) {

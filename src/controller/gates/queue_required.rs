@@ -6,7 +6,7 @@ use std::sync::Arc;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use sluice_crds::QUEUE_REQUIRED_GATE;
 use sluice_kinds::gates::Gate;
-use sluice_kinds::view::QueueName;
+use sluice_kinds::view::LabelledQueue;
 
 use crate::cache::kept_gates::KeptGates;
 use crate::cache::{PodRecord, Subject};
@@ -32,7 +32,7 @@ impl Controller {
         let queue = gated.map(|gated| gated.queue);
         let is_young = gated.is_none_or(|gated| self.is_young(gated.created));
         let (opened, closed) = match (queue, self.cluster.enforced(namespace)) {
-            (Some(QueueName::Named(_)), _) => (Some(NAMED), None),
+            (Some(LabelledQueue::Named(_)), _) => (Some(NAMED), None),
             (_, None) => (None, Some(UNKNOWN)),
             (_, Some(enforced)) if enforced.requires_queue() => (None, Some(REQUIRED)),
             (_, Some(_)) if is_young => (None, Some(UNKNOWN)),
@@ -69,14 +69,14 @@ impl Controller {
         pod: &PodRecord,
         namespace: &Arc<str>,
     ) -> bool {
-        if pod.queue != QueueName::None {
+        if pod.queue != LabelledQueue::None {
             return false;
         }
         if pod.owner.is_none() {
             return self.was_let_off(&pod.gate_record, &pod.uid, namespace);
         }
         self.job_of_pod(pod, namespace).is_some_and(|job| {
-            job.queue == QueueName::None
+            job.queue == LabelledQueue::None
                 && !job.is_held()
                 && self.was_let_off(&job.gate_record, &job.uid, namespace)
         })

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use kube::api::ObjectMeta;
 use sluice_crds::HELD_ANNOTATION;
-use sluice_kinds::view::{QueueLabels, QueueName};
+use sluice_kinds::view::{LabelledQueue, QueueLabels};
 use sluice_kinds::{HeldMark, gates};
 
 use crate::api::lookup::Found;
@@ -125,7 +125,7 @@ impl Owners {
         let labels = metadata.labels.clone().unwrap_or_default();
         let annotations = metadata.annotations.clone().unwrap_or_default();
         Known::There {
-            is_marked: self.queue_labels.read(&labels) != QueueName::None
+            is_marked: self.queue_labels.read(&labels) != LabelledQueue::None
                 || gates::read(&annotations).is_held()
                 || HeldMark::read(annotations.get(HELD_ANNOTATION).map(String::as_str))
                     == Some(HeldMark::Held),

@@ -5,10 +5,10 @@ use crate::controller::Controller;
 use crate::controller::wakes::Wake;
 use crate::controller::writes::in_flight::InFlightWrite;
 use crate::plan::children::lineage::Lineage;
-use crate::plan::evictions::reservation_timeout;
+use crate::plan::engine_state::time;
+use crate::plan::evictions::unused_quota;
 use crate::plan::job::plan;
-use crate::plan::situation::{Child, Situation};
-use crate::plan::workload_state::time;
+use crate::plan::situation::{Child, JobSituation};
 use crate::plan::{Plan, Write};
 use crate::process::invariants::violated;
 
@@ -47,12 +47,12 @@ impl Controller {
         let record = record.filter(|record| job.deleting && record.status.admission.is_some());
         // Its controller may have made pods until it saw that the job is being deleted, however long ago it was admitted.
         let since = record.and_then(|record| {
-            let admitted = reservation_timeout::usage_since(record);
+            let admitted = unused_quota::usage_since(record);
             admitted.max(job.deleted_at)
         });
-        let unseen_for = since
-            .and_then(|at| reservation_timeout::unseen_pods_for(time(at), time(self.now.wall)));
-        let situation = Situation {
+        let unseen_for =
+            since.and_then(|at| unused_quota::unseen_pods_for(time(at), time(self.now.wall)));
+        let situation = JobSituation {
             key: &key,
             job,
             kind: &kind,

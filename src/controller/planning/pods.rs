@@ -8,7 +8,7 @@ use sluice_kinds::gates::Gate;
 use sluice_kinds::hold::Hold;
 use sluice_kinds::pod::PodMode;
 use sluice_kinds::problem::summarize;
-use sluice_kinds::view::QueueName;
+use sluice_kinds::view::LabelledQueue;
 
 use crate::cache::pods::Root;
 use crate::cache::{GroupKey, JobRecord, PodRecord, Subject, Uid};
@@ -47,14 +47,14 @@ impl Controller {
             }
         }
         if pod.mode == PodMode::Child
-            && pod.is_candidate()
+            && pod.waits_for_quota_alone()
             && self.is_unqueued(&pod, &key.namespace)
             && let Some(write) = plan::release_unqueued(&key, &pod)
         {
             return self.send_for_pods(subject, write, Vec::new());
         }
         if pod.mode != PodMode::Child
-            && pod.is_candidate()
+            && pod.waits_for_quota_alone()
             && self.needs_no_queue(&pod, &key.namespace)
             && let Some(write) = plan::release_unqueued(&key, &pod)
         {
@@ -110,7 +110,7 @@ impl Controller {
     /// being deleted are not judged, and say nothing.
     fn is_unqueued(&self, pod: &PodRecord, namespace: &Arc<str>) -> bool {
         self.job_of_pod(pod, namespace).is_some_and(|job| {
-            let needs_none = job.queue == QueueName::None && !job.is_held();
+            let needs_none = job.queue == LabelledQueue::None && !job.is_held();
             job.hold == Hold::Pods && needs_none && !job.deleting
         })
     }
@@ -137,18 +137,18 @@ impl Controller {
         }
         pod.queue_gate.as_ref()?;
         match (&pod.queue, pod.asks.as_ref()) {
-            (QueueName::None, _) => Some(Note::warning(
+            (LabelledQueue::None, _) => Some(Note::warning(
                 "NoQueue",
                 "This pod waits for queue capacity and names no queue: add the label sluice.dev/queue-name",
             )),
-            (QueueName::Invalid(problem), _) => {
+            (LabelledQueue::Invalid(problem), _) => {
                 Some(Note::warning("InvalidQueueName", problem.to_string()))
             }
             (_, Err(problems)) => Some(Note::warning(
                 "InvalidPodSets",
                 format!("Can't be queued: {}", summarize(problems)),
             )),
-            (QueueName::Named(_), Ok(_)) => {
+            (LabelledQueue::Named(_), Ok(_)) => {
                 let priority = self.pod_priority(namespace, pod);
                 priority.err().map(|refused| refused.note())
             }
@@ -171,7 +171,7 @@ impl Controller {
         if workload.is_none_or(|(_, record)| record.status.admission.is_none()) {
             self.gone_members.forget(&subject);
         }
-        let situation = group::Situation {
+        let situation = group::GroupSituation {
             key,
             pods: &pods,
             workload,

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use sluice_engine::LocalQueueKey;
-use sluice_kinds::view::QueueName;
+use sluice_kinds::view::LabelledQueue;
 
 use crate::cache::{JobRecord, PodRecord, Subject, WorkloadRecord};
 use crate::controller::Controller;
@@ -56,13 +56,13 @@ impl Controller {
     }
 
     /// The classes for what names this queue.
-    fn classes_in(&self, namespace: &Arc<str>, queue: &QueueName) -> Classes<'_> {
+    fn classes_in(&self, namespace: &Arc<str>, queue: &LabelledQueue) -> Classes<'_> {
         let allowed = match queue {
-            QueueName::Named(queue) => {
+            LabelledQueue::Named(queue) => {
                 let key = LocalQueueKey::new(namespace.clone(), queue.as_str());
                 self.cluster.classes_of(&key)
             }
-            QueueName::None | QueueName::Invalid(_) => None,
+            LabelledQueue::None | LabelledQueue::Invalid(_) => None,
         };
         Classes {
             of_workloads: &self.cluster.workload_priorities,

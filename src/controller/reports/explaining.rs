@@ -163,7 +163,7 @@ impl Controller {
         let Some((_, pod)) = self.objects.pods.of(uid) else {
             return false;
         };
-        if !pod.is_candidate() {
+        if !pod.waits_for_quota_alone() {
             return false;
         }
         let subject = Subject::Pod(uid.clone());

@@ -14,7 +14,7 @@ use crate::cache::conditions::{self, Type};
 use crate::cache::workload::workload_name;
 use crate::cache::{JobKey, JobRecord, PodKey, PodRecord, Subject, WorkloadKey, WorkloadRecord};
 use crate::controller::Controller;
-use crate::plan::turn;
+use crate::plan::transition;
 use crate::plan::workload::pending_reason::{self, NotReserved};
 use crate::process::hashing::HashMap;
 use crate::visibility::{Findings, Found, HOLDERS_MAX, Job, Named, State, Stated, Why};
@@ -87,7 +87,7 @@ impl Controller {
         let subject = record.owner.as_ref()?.subject.clone();
         let (state, why) = self.how_it_stands(&subject, &key, record);
         let since = match state {
-            State::Pending | State::Gated => turn::waits_since(record),
+            State::Pending | State::Gated => transition::waits_since(record),
             _ => record.since(Type::QuotaReserved).or(record.created),
         };
         let gates = match state {
@@ -383,9 +383,11 @@ fn why(reason: &str, message: &str) -> Why {
     }
 }
 
-fn local_queue(namespace: &Arc<str>, queue: &view::QueueName) -> Option<LocalQueueKey> {
+fn local_queue(namespace: &Arc<str>, queue: &view::LabelledQueue) -> Option<LocalQueueKey> {
     match queue {
-        view::QueueName::Named(name) => Some(LocalQueueKey::new(namespace.clone(), name.as_str())),
-        view::QueueName::None | view::QueueName::Invalid(_) => None,
+        view::LabelledQueue::Named(name) => {
+            Some(LocalQueueKey::new(namespace.clone(), name.as_str()))
+        }
+        view::LabelledQueue::None | view::LabelledQueue::Invalid(_) => None,
     }
 }

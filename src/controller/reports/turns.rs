@@ -1,19 +1,19 @@
 //! The turns of a job's life: one line of the log for each, and what is counted of them. What a Workload shows is
-//! `plan/turn.rs`; gates, releases and pods that are admitted by themselves are told where they are seen.
+//! `plan/transition.rs`; gates, releases and pods that are admitted by themselves are told where they are seen.
 
 use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
 use sluice_engine::LocalQueueKey;
 use sluice_kinds::pod::{PodMode, PodPhase};
-use sluice_kinds::view::QueueName;
+use sluice_kinds::view::LabelledQueue;
 use tracing::info;
 
 use crate::cache::held::Gated;
 use crate::cache::{PodKey, PodRecord, Subject, Uid, WorkloadKey, WorkloadRecord};
 use crate::controller::Controller;
 use crate::plan::evictions::cause::Cause;
-use crate::plan::turn::{self, Turn, turns};
+use crate::plan::transition::{self, Turn, turns};
 use crate::process::clock::{Moment, Now};
 use crate::process::hashing::HashMap;
 
@@ -91,11 +91,11 @@ impl Controller {
             };
             let began = match turn {
                 Turn::Admitted | Turn::Deactivated { .. } | Turn::Reactivated => {
-                    turn::waits_since(before)
+                    transition::waits_since(before)
                 }
-                Turn::Requeued { .. } => turn::evicted_at(before),
-                Turn::Ready => turn::admitted_at(after),
-                Turn::Evicted { .. } | Turn::Finished { .. } => turn::admitted_at(before),
+                Turn::Requeued { .. } => transition::evicted_at(before),
+                Turn::Ready => transition::admitted_at(after),
+                Turn::Evicted { .. } | Turn::Finished { .. } => transition::admitted_at(before),
             };
             let queue = self.cluster_queue_of(key, record);
             if let Some(queue) = queue {
@@ -105,7 +105,7 @@ impl Controller {
                 turn.as_str(),
                 &Line {
                     queue: queue.unwrap_or_default(),
-                    flavor: &turn::flavors(record),
+                    flavor: &transition::flavors(record),
                     waited: began.map(|began| self.since(began)),
                     reason: turn.reason(),
                     ..line_of(key, after)
@@ -127,12 +127,12 @@ impl Controller {
         let since = |at: Option<Timestamp>| at.map_or(Duration::ZERO, |at| self.since(at));
         match turn {
             Turn::Admitted => {
-                let waited = since(turn::waits_since(before));
+                let waited = since(transition::waits_since(before));
                 self.metrics.workloads.admitted(queue, class, waited);
             }
             Turn::Ready => {
-                let admitted = turn::admitted_at(after);
-                let waited = since(turn::waits_since(before));
+                let admitted = transition::admitted_at(after);
+                let waited = since(transition::waits_since(before));
                 self.metrics
                     .workloads
                     .ready(queue, class, waited, since(admitted));
@@ -184,8 +184,8 @@ impl Controller {
             "released",
             &Line {
                 queue: queue.unwrap_or_default(),
-                flavor: &turn::flavors(record),
-                waited: turn::admitted_at(record).map(|at| self.since(at)),
+                flavor: &transition::flavors(record),
+                waited: transition::admitted_at(record).map(|at| self.since(at)),
                 ..line_of(key, record)
             },
         );
@@ -201,12 +201,12 @@ impl Controller {
         if !self.phase.has_listed() {
             return;
         }
-        let Some(turn) = turn::gate_turn(before, after) else {
+        let Some(turn) = transition::gate_turn(before, after) else {
             return;
         };
         let gates: Vec<String> = after.gates.names().map(ToString::to_string).collect();
         let queue = match after.queue {
-            QueueName::Named(queue) => queue.as_str(),
+            LabelledQueue::Named(queue) => queue.as_str(),
             _ => "",
         };
         let key = LocalQueueKey::new(namespace, queue);

@@ -1,7 +1,7 @@
 //! Workloads that somebody deletes while their jobs are being released.
 
 use super::*;
-use crate::plan::{JobPurpose, workload_state};
+use crate::plan::{JobPurpose, engine_state};
 
 impl Play {
     /// Job `a` is admitted and job `b` waits for its quota. Returns the Workload of `a`, and its release, which is sent.
@@ -86,7 +86,7 @@ async fn the_eviction_of_an_orphan_is_decided_once() {
         "{written:?}"
     );
     assert!(play.holds_quota("a"));
-    let now = workload_state::time(play.now.wall);
+    let now = engine_state::time(play.now.wall);
     let decided = play.controller.engine.decide(now);
     assert!(decided.is_empty(), "{decided:?}");
 }

@@ -9,7 +9,7 @@ use sluice_crds::quantity::NANOS;
 use sluice_engine::ResourceName;
 use sluice_kinds::gates::GateState;
 use sluice_kinds::hold::Hold;
-use sluice_kinds::view::QueueName;
+use sluice_kinds::view::LabelledQueue;
 
 use crate::cache::pod::CHAIN_MAX;
 use crate::cache::{JobKey, JobRecord, Uid, WorkloadRecord};
@@ -222,7 +222,7 @@ fn take(from: &mut Amounts, resource: &str, asks: i128) -> i128 {
 /// Whether an object may run only when it is admitted, or its gates are gone.
 fn is_held(root: &JobRecord) -> bool {
     let is_gated = root.gates != GateState::None && !root.released;
-    is_gated || matches!(root.queue, QueueName::Named(_))
+    is_gated || matches!(root.queue, LabelledQueue::Named(_))
 }
 
 /// What a Workload was queued with, all its pods together. What could not be counted never was admitted: where it

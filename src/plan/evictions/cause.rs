@@ -4,7 +4,7 @@
 use sluice_engine::PreemptionRight;
 
 use crate::cache::Subject;
-use crate::plan::evictions::reservation_timeout::{BLOCKED, TIMED_OUT};
+use crate::plan::evictions::unused_quota::{BLOCKED, TIMED_OUT};
 use crate::plan::writes::plan_and_notes::Note;
 
 /// The reason of an eviction, and of an event, where the user has suspended the job.

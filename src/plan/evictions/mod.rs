@@ -4,5 +4,5 @@
 
 pub mod cause;
 pub mod requeue_backoff;
-pub mod reservation_timeout;
 pub mod stall;
+pub mod unused_quota;

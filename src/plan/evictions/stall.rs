@@ -1,7 +1,7 @@
 //! Evictions that do not end: a job that was evicted and runs on, for whatever reason, is told so, and
 //! nobody is kept waiting for it any more. Its quota stays in use until its pods are gone.
 //! So is one that is deleted together with its pods, and a pod that is deleted, if they do not go.
-//! An admitted job that finds no node in time is `reservation_timeout.rs`.
+//! An admitted job that finds no node in time is `unused_quota.rs`.
 
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use sluice_crds::WorkloadStatus;

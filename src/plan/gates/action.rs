@@ -252,7 +252,7 @@ fn overdue(gate: &Gate, deadline: Deadline, said: &GateNow) -> Note {
 #[cfg(test)]
 mod tests {
     use sluice_kinds::gates::ADMISSION_GATED_BY;
-    use sluice_kinds::view::QueueName;
+    use sluice_kinds::view::LabelledQueue;
 
     use super::*;
     use crate::cache::kept_gates::KeptGates;
@@ -310,7 +310,7 @@ mod tests {
             kept: &kept,
             is_held: true,
             has_ended: false,
-            queue: &QueueName::None,
+            queue: &LabelledQueue::None,
         };
         let action = act(gated, &said, now)?;
         let mut left = annotations.clone();

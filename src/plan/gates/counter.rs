@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 
 use k8s_openapi::jiff::Timestamp;
 use sluice_kinds::suspension::Suspension;
-use sluice_kinds::view::QueueName;
+use sluice_kinds::view::LabelledQueue;
 
 use crate::cache::Subject;
 use crate::plan::workload::priority::Priority;
@@ -38,14 +38,16 @@ pub fn first(waiting: impl Iterator<Item = PlaceAtGate>, count: usize) -> Vec<Su
 /// Whether an object starts or is queued when no gate holds it: what its user has suspended, or what names a queue that
 /// admits nothing, would take a place for nothing.
 pub fn goes_on(
-    queue: &QueueName,
+    queue: &LabelledQueue,
     suspension: Suspension,
     is_active: &dyn Fn(&str) -> bool,
 ) -> bool {
     match queue {
-        QueueName::None => matches!(suspension, Suspension::None | Suspension::BySluice),
-        QueueName::Invalid(_) => false,
-        QueueName::Named(queue) => suspension != Suspension::ByUser && is_active(queue.as_str()),
+        LabelledQueue::None => matches!(suspension, Suspension::None | Suspension::BySluice),
+        LabelledQueue::Invalid(_) => false,
+        LabelledQueue::Named(queue) => {
+            suspension != Suspension::ByUser && is_active(queue.as_str())
+        }
     }
 }
 

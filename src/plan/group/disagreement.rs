@@ -4,7 +4,7 @@
 use sluice_crds::{POD_GROUP_TOTAL_ANNOTATION, PRIORITY_CLASS_LABEL, QUEUE_NAME_LABEL};
 use sluice_kinds::gates::field_of;
 use sluice_kinds::pod::PodMode;
-use sluice_kinds::view::QueueName;
+use sluice_kinds::view::LabelledQueue;
 
 use crate::cache::{PodKey, PodRecord};
 
@@ -60,9 +60,9 @@ fn total(pod: &PodRecord) -> String {
 
 fn queue(pod: &PodRecord) -> String {
     match &pod.queue {
-        QueueName::Named(queue) => format!("{queue:?}"),
-        QueueName::None => "absent".to_owned(),
-        QueueName::Invalid(_) => "invalid".to_owned(),
+        LabelledQueue::Named(queue) => format!("{queue:?}"),
+        LabelledQueue::None => "absent".to_owned(),
+        LabelledQueue::Invalid(_) => "invalid".to_owned(),
     }
 }
 

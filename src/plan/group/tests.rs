@@ -56,7 +56,7 @@ fn planned_with_gone(pods: &[Pod], workload: Option<Value>, gone: u32) -> String
     let gone = (0 < gone).then(|| (role_of(&waits("a", 0).1), gone));
     let pods: Vec<_> = pods.iter().map(|(key, pod)| (key, pod)).collect();
     let workload = workload.map(|status| mk_group_workload(&pod_sets(2), &status));
-    let plan = plan(&Situation {
+    let plan = plan(&GroupSituation {
         key: &GroupKey {
             namespace: "blue".into(),
             name: "g".into(),
@@ -383,8 +383,8 @@ fn pods_that_do_not_agree_about_their_group_are_told() {
     });
     let first = waits("a", 0);
     let named = match &first.1.queue {
-        QueueName::Named(queue) => format!("{queue:?}"),
-        QueueName::None | QueueName::Invalid(_) => "absent".to_owned(),
+        LabelledQueue::Named(queue) => format!("{queue:?}"),
+        LabelledQueue::None | LabelledQueue::Invalid(_) => "absent".to_owned(),
     };
     assert_eq!(
         told(&[first, queue]).as_deref(),

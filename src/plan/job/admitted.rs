@@ -13,7 +13,7 @@ use crate::plan::eviction_steps::{
 };
 use crate::plan::evictions::cause::Cause;
 use crate::plan::progress::{self, Told};
-use crate::plan::situation::Situation;
+use crate::plan::situation::JobSituation;
 use crate::plan::workload::placement;
 use crate::plan::workload::priority::Priority;
 use crate::plan::workload::{self, Fit};
@@ -23,12 +23,12 @@ use crate::plan::writes::write::{StatusPurpose, Write};
 
 /// A job that holds quota: release it, if it asks for no more than it was given.
 pub(super) fn plan_admitted(
-    situation: &Situation<'_>,
+    situation: &JobSituation<'_>,
     reading: &Reading,
     workload_key: &WorkloadKey,
     record: &WorkloadRecord,
 ) -> Plan {
-    let Situation { job, now, .. } = situation;
+    let JobSituation { job, now, .. } = situation;
     if job.is_paused() {
         return evict_paused(workload_key, record, *now);
     }
@@ -94,7 +94,7 @@ pub(super) fn plan_admitted(
 /// The spec of its Workload, if the job names another priority class than it was admitted with. A class that has
 /// another value by now counts from the next admission on.
 fn of_other_class(
-    situation: &Situation<'_>,
+    situation: &JobSituation<'_>,
     pod_sets: &[PodSetView],
     record: &WorkloadRecord,
 ) -> Option<WorkloadSpec> {
@@ -112,7 +112,7 @@ fn of_other_class(
 
 /// A job that holds quota and was released: pass on what it tells of itself.
 fn running(
-    situation: &Situation<'_>,
+    situation: &JobSituation<'_>,
     reading: &Reading,
     pod_sets: &[PodSetView],
     workload_key: &WorkloadKey,

@@ -7,22 +7,22 @@ use sluice_crds::{HELD_ANNOTATION, RELEASED_ANNOTATION};
 use sluice_kinds::gates::{Gate, GateState};
 use sluice_kinds::hold::Hold;
 use sluice_kinds::problem::summarize;
-use sluice_kinds::view::QueueName;
+use sluice_kinds::view::LabelledQueue;
 use sluice_kinds::{CompiledKind, Suspension};
 
 use crate::cache::JobRecord;
 use crate::cache::job::Reading;
 use crate::plan::gates::action::{self, GateAction, GateNow};
 use crate::plan::place_in_queue;
-use crate::plan::situation::Situation;
+use crate::plan::situation::JobSituation;
 use crate::plan::write_builders::{delete_workload, runs_unheld, suspend};
 use crate::plan::writes::plan_and_notes::{Note, Plan};
 use crate::plan::writes::write::{JobPatch, JobPurpose, Write};
 
 /// A job whose pods are admitted by themselves: it has no Workload, and it is suspended only by gates
 /// or where its pods would not wait. What there is to do is done to its pods.
-pub(super) fn each_pod(situation: &Situation<'_>) -> Plan {
-    let Situation { job, workload, .. } = situation;
+pub(super) fn each_pod(situation: &JobSituation<'_>) -> Plan {
+    let JobSituation { job, workload, .. } = situation;
     // It has one that is admitted if its JobKind was edited meanwhile.
     if let Some((key, record)) = workload
         && (record.status.admission.is_none() || situation.live_pods == 0)
@@ -45,17 +45,17 @@ pub(super) fn each_pod(situation: &Situation<'_>) -> Plan {
         return start(situation);
     }
     match &job.queue {
-        QueueName::Named(_) if !job.is_gated => not_gated(situation),
-        QueueName::Invalid(problem) => {
+        LabelledQueue::Named(_) if !job.is_gated => not_gated(situation),
+        LabelledQueue::Invalid(problem) => {
             Plan::note(Note::warning("InvalidQueueName", problem.to_string()))
         }
-        QueueName::Named(_) | QueueName::None => Plan::default(),
+        LabelledQueue::Named(_) | LabelledQueue::None => Plan::default(),
     }
 }
 
 /// The note about a job that gates hold.
-fn held_note(situation: &Situation<'_>) -> Note {
-    let Situation { job, gate, .. } = situation;
+fn held_note(situation: &JobSituation<'_>) -> Note {
+    let JobSituation { job, gate, .. } = situation;
     if let Some(by) = &job.gate_record.deactivated_by {
         let now = Gate::parse(by, "").ok().and_then(|by| gate(&by));
         return action::deactivated(by, now.as_ref());
@@ -96,7 +96,7 @@ fn held_note(situation: &Situation<'_>) -> Note {
 }
 
 /// A job whose pods can't be held: they come without Sluice's gate. One that can be suspended is.
-pub(super) fn not_gated(situation: &Situation<'_>) -> Plan {
+pub(super) fn not_gated(situation: &JobSituation<'_>) -> Plan {
     let told = |what: &str| {
         let text = format!(
             "{what}: no webhook put Sluice's gate into its pod template when it was created; delete it and create it again"
@@ -111,8 +111,8 @@ pub(super) fn not_gated(situation: &Situation<'_>) -> Plan {
 }
 
 /// A job with gates: no Workload, not running.
-pub(super) fn gated(situation: &Situation<'_>, reading: &Reading) -> Plan {
-    let Situation { workload, .. } = situation;
+pub(super) fn gated(situation: &JobSituation<'_>, reading: &Reading) -> Plan {
+    let JobSituation { workload, .. } = situation;
     let note = held_note(situation);
     if runs_unheld(situation, reading) {
         return suspend(situation, note);
@@ -126,16 +126,16 @@ pub(super) fn gated(situation: &Situation<'_>, reading: &Reading) -> Plan {
 }
 
 /// What the Gates of its gates ask for about a job, if anything.
-fn act_on_gates(situation: &Situation<'_>) -> Option<Plan> {
-    let Situation { job, gate, .. } = situation;
+fn act_on_gates(situation: &JobSituation<'_>) -> Option<Plan> {
+    let JobSituation { job, gate, .. } = situation;
     let action = action::act((*job).into(), *gate, situation.now)?;
     Some(keep_gates(situation, action))
 }
 
 /// What is to be put right in what a job tells of its gates, if anything: it was edited where neither a webhook nor a
 /// policy saw it. And when a gate was lifted, if that is the place of its pods and nobody else keeps it.
-pub(super) fn mend(situation: &Situation<'_>) -> Option<Plan> {
-    let Situation { job, gate, .. } = situation;
+pub(super) fn mend(situation: &JobSituation<'_>) -> Option<Plan> {
+    let JobSituation { job, gate, .. } = situation;
     let place_of = |name: &Gate| place_in_queue::of(gate(name).as_ref());
     let is_each = job.hold == Hold::EachPod && !job.is_held();
     let completed =
@@ -146,8 +146,8 @@ pub(super) fn mend(situation: &Situation<'_>) -> Option<Plan> {
     Some(keep_gates(situation, action))
 }
 
-fn keep_gates(situation: &Situation<'_>, action: GateAction) -> Plan {
-    let Situation { key, job, .. } = situation;
+fn keep_gates(situation: &JobSituation<'_>, action: GateAction) -> Plan {
+    let JobSituation { key, job, .. } = situation;
     let metadata = action.metadata(&job.revision.0.to_string());
     let write = Write::PatchJob {
         key: (*key).clone(),
@@ -161,8 +161,8 @@ fn keep_gates(situation: &Situation<'_>, action: GateAction) -> Plan {
 }
 
 /// A job without gates and without a queue: Sluice has something to do with it only if it suspended it.
-pub(super) fn unqueued(situation: &Situation<'_>) -> Plan {
-    let Situation {
+pub(super) fn unqueued(situation: &JobSituation<'_>) -> Plan {
+    let JobSituation {
         job,
         kind,
         workload,
@@ -187,7 +187,7 @@ pub(super) fn unqueued(situation: &Situation<'_>) -> Plan {
 
 /// Whether neither a gate nor a queue holds a job.
 pub(super) fn is_unheld(job: &JobRecord) -> bool {
-    job.queue == QueueName::None && !job.is_held()
+    job.queue == LabelledQueue::None && !job.is_held()
 }
 
 /// That a job stays suspended though neither a gate nor a queue holds it any more, if it does: its user
@@ -207,8 +207,8 @@ pub fn left_suspended(job: &JobRecord, kind: &CompiledKind) -> Option<Note> {
 
 /// Starts a job that Sluice suspended, or takes the mark off one that runs. What suspends it from now on
 /// is not Sluice's doing.
-pub(super) fn start(situation: &Situation<'_>) -> Plan {
-    let Situation { key, job, kind, .. } = situation;
+pub(super) fn start(situation: &JobSituation<'_>) -> Plan {
+    let JobSituation { key, job, kind, .. } = situation;
     let mut patch = json!({"metadata": {
         "resourceVersion": job.revision.0.to_string(),
         "annotations": {HELD_ANNOTATION: null, RELEASED_ANNOTATION: &*job.uid},
@@ -223,8 +223,8 @@ pub(super) fn start(situation: &Situation<'_>) -> Plan {
         purpose: JobPurpose::Release,
     });
     let message = match &job.queue {
-        QueueName::None => "No gate and no queue holds this object: started",
-        QueueName::Named(_) | QueueName::Invalid(_) => "The last gate was removed: started",
+        LabelledQueue::None => "No gate and no queue holds this object: started",
+        LabelledQueue::Named(_) | LabelledQueue::Invalid(_) => "The last gate was removed: started",
     };
     match suspend {
         Some(_) => plan.and_note(Note::normal("Started", message)),

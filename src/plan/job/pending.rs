@@ -14,21 +14,21 @@ use crate::cache::job::Reading;
 use crate::plan::eviction_steps::paused_text;
 use crate::plan::evictions::cause::SUSPENDED;
 use crate::plan::place_in_queue;
-use crate::plan::situation::Situation;
+use crate::plan::situation::JobSituation;
 use crate::plan::workload::{self, priority};
 use crate::plan::write_builders::{delete_workload, hold, release, runs_unheld, suspend};
 use crate::plan::writes::plan_and_notes::{Note, Plan};
 use crate::plan::writes::write::Write;
 
 /// When the job takes its place in its queue.
-fn taken(situation: &Situation<'_>) -> Option<Timestamp> {
+fn taken(situation: &JobSituation<'_>) -> Option<Timestamp> {
     let place_of = |gate: &Gate| place_in_queue::of((situation.gate)(gate).as_ref());
     place_in_queue::taken(situation.job.into(), &place_of, situation.now)
 }
 
 /// A job that waits for quota, or for its user. What its Workload waits for is told with what others wait
 /// for.
-pub(super) fn pending(situation: &Situation<'_>, reading: &Reading, queue: &str) -> Plan {
+pub(super) fn pending(situation: &JobSituation<'_>, reading: &Reading, queue: &str) -> Plan {
     if situation.job.is_paused() {
         return match situation.workload {
             Some(_) => Plan::default(),
@@ -112,7 +112,7 @@ pub(super) fn pending(situation: &Situation<'_>, reading: &Reading, queue: &str)
 
 /// A job that waits for quota and that its kind's controller would never run: it is held, with the
 /// reason, and not queued.
-fn refused(situation: &Situation<'_>, reading: &Reading) -> Plan {
+fn refused(situation: &JobSituation<'_>, reading: &Reading) -> Plan {
     let why = summarize(&reading.refusals);
     let message = format!("Can't be queued, as its controller would never run it: {why}");
     let note = Note::warning("NeverRuns", message);

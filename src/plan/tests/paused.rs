@@ -1,7 +1,7 @@
 //! The turns of a job that its user pauses.
 
 use super::*;
-use crate::plan::workload_state;
+use crate::plan::engine_state;
 
 /// Who suspends a job that Sluice released waits for himself, and not for quota.
 #[test]
@@ -87,6 +87,6 @@ fn a_paused_job_does_not_wait_for_quota() {
         WorkloadRecord::read(serde_json::from_value(mk_workload(json!({}))).unwrap()).unwrap();
     for (mark, waits) in [("true", true), ("false", false)] {
         let job = read(&kind(), &job(mark));
-        assert_eq!(workload_state::may_wait(&job, &workload), waits, "{mark}");
+        assert_eq!(engine_state::may_wait(&job, &workload), waits, "{mark}");
     }
 }

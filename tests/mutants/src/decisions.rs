@@ -170,7 +170,7 @@ pub(crate) static MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "the head of a strict queue reserves nothing",
-        "engine/src/cycle/strict_head.rs",
+        "engine/src/cycle/strict_head_reservation.rs",
         (
             "if !is_strict(&node.config) {",
             "if is_strict(&node.config) || !is_strict(&node.config) {",

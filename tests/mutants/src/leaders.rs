@@ -35,7 +35,7 @@ pub(crate) static MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "the first decision waits for nobody",
-        "src/controller/decisions/opening.rs",
+        "src/controller/decisions/first_decision.rs",
         (
             "const WAIT_MAX: Duration = Duration::from_secs(30);",
             "const WAIT_MAX: Duration = Duration::ZERO;",

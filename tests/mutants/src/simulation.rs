@@ -123,7 +123,7 @@ pub(crate) static MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "an evicted job has no usage while it stops",
-        "src/plan/workload_state.rs",
+        "src/plan/engine_state.rs",
         "_ if workload.is_finished() => WorkloadState::Finished,",
         "_ if workload.is_finished() || workload.is_evicting() => WorkloadState::Finished,",
     ),
@@ -159,13 +159,13 @@ pub(crate) static MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "borrowing limits are not looked at",
-        "engine/src/quota/limits.rs",
+        "engine/src/quota/availability.rs",
         "Some(_) => cell.borrowing_ceiling(),",
         "Some(_) => None,",
     ),
     mutant(
         "lent quota is not counted in the cohort",
-        "engine/src/quota/limits.rs",
+        "engine/src/quota/availability.rs",
         "rest = rest.minus(local).at_least_zero();\n            Some(RaisedNode {",
         "rest = rest.minus(local).min(Amount::ZERO);\n            Some(RaisedNode {",
     ),
@@ -183,7 +183,7 @@ pub(crate) static MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "an admission on its way is forgotten when its job changes",
-        "src/plan/workload_state.rs",
+        "src/plan/engine_state.rs",
         "None if situation.may_be_admitted || situation.awaits_reply => return",
         "None if situation.awaits_reply => return",
     ),

@@ -27,7 +27,7 @@ pub(crate) static MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "everybody waits for an eviction that does not end",
-        "src/plan/workload_state.rs",
+        "src/plan/engine_state.rs",
         (
             "\n                        && !workload.is_stalled() =>",
             " =>",
@@ -45,7 +45,7 @@ pub(crate) static MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "everybody waits for a pod that does not go",
-        "src/plan/workload_state.rs",
+        "src/plan/engine_state.rs",
         ("if is_waited_for {", "if is_waited_for || pod.deleting {"),
         Cluster("nobody_waits_for_ever_for_a_pod_that_does_not_go"),
     ),
@@ -72,7 +72,7 @@ pub(crate) static MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "a deleted job whose pods run is never preempted",
-        "src/plan/workload_state.rs",
+        "src/plan/engine_state.rs",
         (
             "(workload.is_evicting() || job.is_some_and(|job| job.deletes_pods))",
             "(workload.is_evicting() || job.is_some_and(|job| job.deleting))",
@@ -81,7 +81,7 @@ pub(crate) static MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "a paused job is admitted",
-        "src/plan/workload_state.rs",
+        "src/plan/engine_state.rs",
         (
             "let is_held = job.is_held() || job.is_paused();",
             "let is_held = job.is_held();",

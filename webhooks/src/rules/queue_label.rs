@@ -8,7 +8,7 @@ use sluice_crds::QUEUE_NAME_LABEL;
 use sluice_kinds::aliases::MetadataKey;
 use sluice_kinds::metadata::{self, label};
 use sluice_kinds::problem::Problem;
-use sluice_kinds::view::{QueueLabels, QueueName};
+use sluice_kinds::view::{LabelledQueue, QueueLabels};
 
 use crate::admission::policy::Policy;
 
@@ -83,8 +83,8 @@ pub(crate) fn check_value(
         return None;
     }
     match labels.read(&values) {
-        QueueName::Invalid(problem) => Some(problem),
-        QueueName::None | QueueName::Named(_) => None,
+        LabelledQueue::Invalid(problem) => Some(problem),
+        LabelledQueue::None | LabelledQueue::Named(_) => None,
     }
 }
 

@@ -14,7 +14,7 @@ use sluice_crds::{ClusterQueue, Quantity, Workload};
 use sluice_kinds::CompiledKind;
 use sluice_kinds::gates::{self, GateState};
 use sluice_kinds::requests::PodDefaults;
-use sluice_kinds::view::{PodSetView, QueueLabels, QueueName};
+use sluice_kinds::view::{LabelledQueue, PodSetView, QueueLabels};
 
 use super::super::jobs::{Called, Job, State, view_of};
 use super::super::list::Objects;
@@ -72,8 +72,8 @@ impl Explained {
         let labels = QueueLabels::default();
         let named = metadata.labels.as_ref().unwrap_or(&none);
         let queue = match labels.read(named) {
-            QueueName::Named(queue) => queue,
-            QueueName::None | QueueName::Invalid(_) => String::new(),
+            LabelledQueue::Named(queue) => queue,
+            LabelledQueue::None | LabelledQueue::Invalid(_) => String::new(),
         };
         let since = metadata.creation_timestamp.as_ref().map(|at| at.0);
         let job = Job::gated(

@@ -12,7 +12,7 @@ use sluice_kinds::hold::Hold;
 use sluice_kinds::metadata::{annotation_text, controller, label, labels};
 use sluice_kinds::priority_classes::{NoPriorityClass, PriorityFrom};
 use sluice_kinds::requests::PodDefaults;
-use sluice_kinds::view::{PodSetView, QueueLabels, QueueName, bad_min_counts};
+use sluice_kinds::view::{LabelledQueue, PodSetView, QueueLabels, bad_min_counts};
 use sluice_kinds::{CompiledKind, Problem};
 use sluice_translate as translate;
 
@@ -107,9 +107,9 @@ impl Reader<'_> {
         };
         let named = labels(object, self.queue_labels.keys());
         let queue = match self.queue_labels.read(&named) {
-            QueueName::None => return Ok(Vec::new()),
-            QueueName::Named(queue) => queue,
-            QueueName::Invalid(problem) => return Err(vec![problem.to_string()]),
+            LabelledQueue::None => return Ok(Vec::new()),
+            LabelledQueue::Named(queue) => queue,
+            LabelledQueue::Invalid(problem) => return Err(vec![problem.to_string()]),
         };
         let mut problems = Vec::new();
         let mut tell = |found: Problem| problems.push(found.to_string());

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use sluice_crds::POD_PREFIX;
-use sluice_engine::{Admission, LocalQueueKey, QueueName as ClusterQueueName, Time, WorkloadId};
+use sluice_engine::{Admission, LocalQueueKey, QueueName, Time, WorkloadId};
 use sluice_kinds::QueueGates;
 use sluice_kinds::metadata;
 use sluice_kinds::pod::{PodMode, PodPhase, PodView};
 use sluice_kinds::priority_classes::PriorityFrom;
-use sluice_kinds::view::{QueueLabels, QueueName};
+use sluice_kinds::view::{LabelledQueue, QueueLabels};
 use sluice_translate as translate;
 
 use super::annotations::{arrival, said_duration};
@@ -31,7 +31,7 @@ pub fn standing(
     jobs: &mut Jobs,
 ) -> Result<Option<InputJob>, Vec<String>> {
     let view = PodView::read(object, queue_labels, &QueueGates::default());
-    let (PodMode::Single, QueueName::Named(queue), PodPhase::Live) =
+    let (PodMode::Single, LabelledQueue::Named(queue), PodPhase::Live) =
         (&view.mode, &view.queue, view.phase)
     else {
         return Ok(None);
@@ -113,7 +113,7 @@ pub fn standing(
 }
 
 /// The flavor that each resource of a ClusterQueue is taken from first.
-fn first_flavors(quotas: &Quotas, queue: &ClusterQueueName) -> BTreeMap<String, String> {
+fn first_flavors(quotas: &Quotas, queue: &QueueName) -> BTreeMap<String, String> {
     let mut first = BTreeMap::new();
     let groups = quotas.queues.get(queue).map(|queue| &queue.resource_groups);
     for group in groups.into_iter().flatten() {

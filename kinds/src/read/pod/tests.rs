@@ -30,7 +30,7 @@ fn all_that_matters_is_read() {
     pod["spec"]["nodeName"] = json!("n1");
     pod["status"] = json!({"phase": "Running"});
     let view = view(&pod);
-    assert_eq!(view.queue, QueueName::Named("a".to_owned()));
+    assert_eq!(view.queue, LabelledQueue::Named("a".to_owned()));
     assert_eq!(view.mode, PodMode::Single);
     assert_eq!(view.queue_gate.as_deref(), Some(QUEUE_GATE));
     assert_eq!(gate_names(&view.other_gates), ["acme.io/x", "b.io/y"]);
@@ -59,7 +59,7 @@ fn all_that_matters_is_read() {
     "spec": {"schedulingGates": {"name": 7}, "nodeName": 7, "priority": 1e99}, "status": {"phase": 7}}))]
 fn what_is_no_pod_is_read_as_nothing(#[case] pod: Value) {
     let view = view(&pod);
-    assert_eq!(view.queue, QueueName::None);
+    assert_eq!(view.queue, LabelledQueue::None);
     assert_eq!(view.mode, PodMode::Child);
     assert_eq!(view.queue_gate, None);
     assert!(view.other_gates.is_empty() && !view.is_bound);
@@ -98,7 +98,7 @@ fn what_cannot_be_read_is_said() {
     let mut pod = mk_pod(json!({QUEUE: "A!"}), json!({ADMITTED_ANNOTATION: "yes"}));
     pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] = json!("-1");
     let view = view(&pod);
-    assert!(matches!(view.queue, QueueName::Invalid(_)));
+    assert!(matches!(view.queue, LabelledQueue::Invalid(_)));
     assert_eq!(
         view.admitted.unwrap().unwrap_err().to_string(),
         "metadata.annotations[sluice.dev/admitted]: Invalid value: \"yes\": must be the record of an \

@@ -2,11 +2,13 @@
 //! Gates and namespaces those for pods and what makes pods. Never one for deletions: nothing could be deleted any more
 //! while nobody answers.
 
-use sluice_kinds::api_groups::{EXTENSIONS_SUFFIX, KUBERNETES_SUFFIX, OF_KUBERNETES, OF_OTHERS};
+use sluice_kinds::manageable_groups::{
+    EXTENSIONS_SUFFIX, KUBERNETES_SUFFIX, OF_KUBERNETES, OF_OTHERS,
+};
 
 use crate::manifests::cel::syntax::{text, texts};
 
-/// CEL: kinds of the API group `group` may be managed, as [`sluice_kinds::api_groups::may_be_managed`] says it.
+/// CEL: kinds of the API group `group` may be managed, as [`sluice_kinds::manageable_groups::may_be_managed`] says it.
 pub(crate) fn may_be_managed(group: &str) -> String {
     format!(
         "({group} in {} || {group}.contains('.') && {group} != {} && !{group}.endsWith({}) &&\n\

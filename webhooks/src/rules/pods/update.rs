@@ -15,7 +15,7 @@ use sluice_kinds::marks::{BY_SLUICE_ALONE, OF_OWNER, OF_POD, propagated_gate};
 use sluice_kinds::metadata::{annotation, annotation_text, controller, controller_uid, label};
 use sluice_kinds::pod::{PodGroup, PodMode, PodPhase, PodView};
 use sluice_kinds::problem::{Problem, fill};
-use sluice_kinds::view::QueueName;
+use sluice_kinds::view::LabelledQueue;
 
 use crate::admission::policy::Policy;
 use crate::rules::author::Author;
@@ -161,8 +161,8 @@ fn check_queue_gate(old: &Value, new: &Value, policy: &Policy) -> Option<Problem
         old,
         policy.queue_labels().keys(),
     )) {
-        QueueName::Named(queue) => format!("LocalQueue {queue:?}"),
-        QueueName::None | QueueName::Invalid(_) => "its queue".to_owned(),
+        LabelledQueue::Named(queue) => format!("LocalQueue {queue:?}"),
+        LabelledQueue::None | LabelledQueue::Invalid(_) => "its queue".to_owned(),
     };
     Some(Problem::forbidden(
         "spec.schedulingGates",

@@ -3,7 +3,7 @@
 use cel::{Context, Program, Value as Cel};
 use rstest::rstest;
 use serde_json::{Value, json};
-use sluice_kinds::api_groups;
+use sluice_kinds::manageable_groups;
 
 use crate::manifests::jail::webhook_rules;
 
@@ -70,5 +70,9 @@ fn for_pods_of_a_gate(#[case] rule: Value, #[case] expected: bool) {
 fn the_same_groups_are_allowed_and_compiled(#[case] group: &str, #[case] expected: bool) {
     let is = is_true(&webhook_rules::may_be_managed("g"), "g", &json!(group));
     assert_eq!(is, expected, "the policy");
-    assert_eq!(api_groups::may_be_managed(group), expected, "a JobKind");
+    assert_eq!(
+        manageable_groups::may_be_managed(group),
+        expected,
+        "a JobKind"
+    );
 }

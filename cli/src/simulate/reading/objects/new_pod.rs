@@ -9,7 +9,7 @@ use sluice_kinds::metadata::labels;
 use sluice_kinds::pod::PodView;
 use sluice_kinds::pod_hold::{MadeFor, PodHold};
 use sluice_kinds::requests::{PodDefaults, pod_requests};
-use sluice_kinds::view::{PodSetView, QueueLabels, QueueName};
+use sluice_kinds::view::{LabelledQueue, PodSetView, QueueLabels};
 use sluice_kinds::{Problem, QueueGates};
 
 /// How a pod that is created would wait.
@@ -45,9 +45,9 @@ pub fn read(
 ) -> Result<Option<(String, PodSetView)>, Vec<Problem>> {
     let named = labels(object, queue_labels.keys());
     let queue = match queue_labels.read(&named) {
-        QueueName::Named(queue) => queue,
-        QueueName::None => return Ok(None),
-        QueueName::Invalid(problem) => return Err(vec![problem]),
+        LabelledQueue::Named(queue) => queue,
+        LabelledQueue::None => return Ok(None),
+        LabelledQueue::Invalid(problem) => return Err(vec![problem]),
     };
     if hold(object, queue_labels) != Some(PodHold::Single) {
         return Ok(None);

@@ -12,11 +12,11 @@ use crate::cache::conditions::Type;
 use crate::cache::{PodRecord, Subject, Uid, WorkloadKey, WorkloadRecord};
 use crate::controller::Controller;
 use crate::controller::wakes::Wake;
+use crate::plan::engine_state::Unused;
 use crate::plan::evictions::cause::Cause;
 use crate::plan::evictions::requeue_backoff::{self, Backoff};
-use crate::plan::evictions::reservation_timeout::{self, BLOCKED_NEWS};
+use crate::plan::evictions::unused_quota::{self, BLOCKED_NEWS};
 use crate::plan::group::REPLACED_WITHIN;
-use crate::plan::workload_state::Unused;
 use crate::process::clock::Moment;
 use crate::process::hashing::HashMap;
 use crate::process::invariants::violated;
@@ -123,7 +123,7 @@ impl Controller {
             let admission = record.and_then(|record| record.status.admission.as_ref());
             admission.is_some_and(|admission| {
                 let terms = self.cluster.reservations.get(&admission.cluster_queue);
-                reservation_timeout::blocked_for_most(terms) <= self.now.since(blocked.since)
+                unused_quota::blocked_for_most(terms) <= self.now.since(blocked.since)
             })
         });
         overdue
@@ -156,15 +156,13 @@ impl Controller {
         let admission = record.status.admission.as_ref();
         let terms = admission.and_then(|of| self.cluster.reservations.get(&of.cluster_queue));
         let pods = self.objects.pods_of(subject);
-        let all_have =
-            reservation_timeout::all_have_nodes(record, pods.iter().map(|(_, pod)| *pod));
+        let all_have = unused_quota::all_have_nodes(record, pods.iter().map(|(_, pod)| *pod));
         // What this process has not seen: without nodes it would have been evicted before.
         let must_have_had = || {
             let since = unused_since.zip(terms);
             admitted < self.unused.begun
-                && since.is_some_and(|(since, terms)| {
-                    reservation_timeout::is_later(since, admitted, terms)
-                })
+                && since
+                    .is_some_and(|(since, terms)| unused_quota::is_later(since, admitted, terms))
         };
         let had_nodes = all_have || must_have_had();
         if had_nodes {
@@ -184,7 +182,7 @@ impl Controller {
         }
         let (_, record) = self.objects.workload_of(subject)?;
         let pods = self.objects.pods_of(subject);
-        reservation_timeout::unused_since(record, pods.iter().map(|(_, pod)| *pod), empty_since)
+        unused_quota::unused_since(record, pods.iter().map(|(_, pod)| *pod), empty_since)
     }
 
     /// Whether an admitted job has no pods that should have some.

@@ -8,13 +8,13 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use sluice_kinds::view::QueueName;
+use sluice_kinds::view::LabelledQueue;
 use tracing::info;
 
 use crate::cache::{JobKey, JobRecord, Subject};
 use crate::controller::Controller;
 use crate::controller::writes::in_flight::Kind;
-use crate::plan::workload_state::may_run_without_workload;
+use crate::plan::engine_state::may_run_without_workload;
 use crate::process::clock::{Moment, Now};
 
 /// The first decision waits no longer than this: an API server that answers slowly, or one tenant's
@@ -26,7 +26,7 @@ pub enum Phase {
     /// Not everything has been listed once. Nothing is planned.
     Listing,
     /// The first decision waits for this.
-    Opening(Opening),
+    Starting(AwaitedAtStart),
     /// The engine decides.
     Deciding,
 }
@@ -44,7 +44,7 @@ impl Phase {
 }
 
 /// What the first decision waits for.
-pub struct Opening {
+pub struct AwaitedAtStart {
     since: Moment,
     /// Whether the first plans have been made: before that nobody knows what is awaited.
     is_planned: bool,
@@ -56,7 +56,7 @@ pub struct Opening {
     stopping: BTreeSet<JobKey>,
 }
 
-impl Opening {
+impl AwaitedAtStart {
     /// Nothing has been planned yet.
     pub fn new(now: Now) -> Self {
         Self {
@@ -77,44 +77,44 @@ impl Controller {
     /// Whether the engine may decide: all that was there at the start stands in its queue. To be asked
     /// when everything that was touched has been planned.
     pub(in crate::controller) fn may_decide(&mut self) -> bool {
-        let mut opening = match std::mem::replace(&mut self.phase, Phase::Deciding) {
-            Phase::Opening(opening) => opening,
+        let mut awaited = match std::mem::replace(&mut self.phase, Phase::Deciding) {
+            Phase::Starting(awaited) => awaited,
             Phase::Deciding => return true,
             Phase::Listing => {
                 self.phase = Phase::Listing;
                 return false;
             }
         };
-        if !opening.is_planned {
-            opening.is_planned = true;
-            opening.subjects = self.writes.queueing().cloned().collect();
-            opening.unsorted = self.objects.children.waiting().into_iter().collect();
-            opening.stopping = self.running_without_workload();
+        if !awaited.is_planned {
+            awaited.is_planned = true;
+            awaited.subjects = self.writes.queueing().cloned().collect();
+            awaited.unsorted = self.objects.children.waiting().into_iter().collect();
+            awaited.stopping = self.running_without_workload();
         }
-        self.sort_out(&mut opening);
-        let waited = self.now.since(opening.since);
-        if opening.is_over() || WAIT_MAX <= waited {
+        self.sort_out(&mut awaited);
+        let waited = self.now.since(awaited.since);
+        if awaited.is_over() || WAIT_MAX <= waited {
             info!(
-                not_queued = opening.subjects.len() + opening.unsorted.len(),
-                not_stopped = opening.stopping.len(),
+                not_queued = awaited.subjects.len() + awaited.unsorted.len(),
+                not_stopped = awaited.stopping.len(),
                 waited_ms = u64::try_from(waited.as_millis()).unwrap_or(u64::MAX),
                 "all jobs created meanwhile are queued; the first decision follows"
             );
             return true;
         }
-        self.phase = Phase::Opening(opening);
+        self.phase = Phase::Starting(awaited);
         false
     }
 
     /// Drops what is awaited no more. A job whose owner is known now is awaited until it is queued; a
     /// write that failed is not: it is tried again in its own time.
-    fn sort_out(&self, opening: &mut Opening) {
-        let Opening {
+    fn sort_out(&self, awaited: &mut AwaitedAtStart) {
+        let AwaitedAtStart {
             subjects,
             unsorted,
             stopping,
             ..
-        } = opening;
+        } = awaited;
         // An owner that can't be read is asked for again later: nobody waits for that.
         let asked = self.owners.asked();
         unsorted.retain(|key| {
@@ -134,7 +134,7 @@ impl Controller {
     fn running_without_workload(&self) -> BTreeSet<JobKey> {
         let runs = |job: &JobRecord| {
             let subject = Subject::Job(job.uid.clone());
-            matches!(job.queue, QueueName::Named(_))
+            matches!(job.queue, LabelledQueue::Named(_))
                 && !job.deleting
                 && job.suspended == Some(false)
                 && may_run(job)

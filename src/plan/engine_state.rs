@@ -10,13 +10,13 @@ use sluice_engine::{Admission, Time, WorkloadState};
 use sluice_kinds::Problem;
 use sluice_kinds::hold::Hold;
 use sluice_kinds::pod::PodAdmission;
-use sluice_kinds::view::{PodSetView, QueueName};
+use sluice_kinds::view::{LabelledQueue, PodSetView};
 use sluice_translate as translate;
 
 use crate::cache::job::Reading;
 use crate::cache::{JobRecord, PodRecord, Subject, WorkloadRecord};
-use crate::plan::evictions::reservation_timeout;
 use crate::plan::evictions::stall::pod_in_time_until;
+use crate::plan::evictions::unused_quota;
 use crate::plan::workload::{Fit, covers};
 use crate::plan::writes::plan_and_notes::Now;
 use crate::process::hashing::HashMap;
@@ -31,7 +31,7 @@ pub struct Unused {
 }
 
 /// All that the state of a job or group with a Workload depends on.
-pub struct Situation<'a> {
+pub struct WorkloadSituation<'a> {
     /// Its Workload.
     pub workload: &'a WorkloadRecord,
     /// The job, if there is one.
@@ -57,8 +57,8 @@ pub struct Situation<'a> {
 ///
 /// # Errors
 /// Its admission can't be counted.
-pub fn state(situation: &Situation<'_>) -> Result<Option<WorkloadState>, Vec<Problem>> {
-    let Situation {
+pub fn state(situation: &WorkloadSituation<'_>) -> Result<Option<WorkloadState>, Vec<Problem>> {
+    let WorkloadSituation {
         workload,
         job,
         unused,
@@ -68,7 +68,7 @@ pub fn state(situation: &Situation<'_>) -> Result<Option<WorkloadState>, Vec<Pro
         _ if workload.is_finished() => WorkloadState::Finished,
         Some(admission) => {
             let ended = |pod_set: &str| workload.reclaimed(pod_set);
-            let since = reservation_timeout::usage_since(workload).map_or(Time::default(), time);
+            let since = unused_quota::usage_since(workload).map_or(Time::default(), time);
             let counted = translate::admission(admission, ended, &(situation.bound_pods)());
             match counted.map(|admission| Admission { since, ..admission })? {
                 // What is deleted together with its pods goes by itself: nobody else has to make
@@ -104,7 +104,7 @@ pub fn state(situation: &Situation<'_>) -> Result<Option<WorkloadState>, Vec<Pro
 /// Whether a job with a Workload may be admitted: its gates are gone and it asks for what is recorded.
 pub fn may_wait(job: &JobRecord, workload: &WorkloadRecord) -> bool {
     let is_queued =
-        matches!(&job.queue, QueueName::Named(queue) if *queue == workload.spec.queue_name);
+        matches!(&job.queue, LabelledQueue::Named(queue) if *queue == workload.spec.queue_name);
     let reading = job.reading.as_ref();
     let is_held = job.is_held() || job.is_paused();
     let is_recorded = reading.is_ok_and(|reading| {
@@ -154,7 +154,7 @@ pub fn pod_state(situation: &PodSituation<'_>) -> WorkloadState {
         return WorkloadState::Pending;
     }
     if pod.queue_gate.is_some() {
-        return if pod.is_candidate() && (situation.may_wait)() {
+        return if pod.waits_for_quota_alone() && (situation.may_wait)() {
             WorkloadState::Pending
         } else {
             WorkloadState::Inactive
@@ -169,8 +169,8 @@ pub fn pod_state(situation: &PodSituation<'_>) -> WorkloadState {
         WorkloadState::Evicting(admission, None)
     } else {
         WorkloadState::Admitted(Admission {
-            since: reservation_timeout::pod_usage_since(pod).map_or(Time::default(), time),
-            unused_since: reservation_timeout::pod_unused_since(pod).map(time),
+            since: unused_quota::pod_usage_since(pod).map_or(Time::default(), time),
+            unused_since: unused_quota::pod_unused_since(pod).map(time),
             ..admission
         })
     }

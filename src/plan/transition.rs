@@ -173,7 +173,7 @@ mod tests {
 
     use serde_json::{Value, json};
     use sluice_kinds::gates::{self, ADMISSION_GATED_BY};
-    use sluice_kinds::view::QueueName;
+    use sluice_kinds::view::LabelledQueue;
 
     use super::*;
     use crate::cache::kept_gates::KeptGates;
@@ -297,7 +297,7 @@ mod tests {
                 kept: &KeptGates::read(&annotations),
                 is_held: self.1,
                 has_ended: false,
-                queue: &QueueName::None,
+                queue: &LabelledQueue::None,
             })
         }
     }
