@@ -37,7 +37,8 @@ impl Controller {
         let Some((key, workload)) = self.objects.workload_of(subject) else {
             return self.sync_without_workload(subject);
         };
-        self.expected.note(subject, workload, job, self.now.moment);
+        self.expected.note(subject, workload, job);
+        (self.unreleased).note(subject, workload, job, self.now.moment);
         let situation = engine_state::WorkloadSituation {
             workload,
             job,
@@ -73,7 +74,10 @@ impl Controller {
         };
         let evictable = match state {
             WorkloadState::Admitted(_) => {
-                !workload.is_evicting() && !workload.is_stalled() && self.can_be_evicted(subject)
+                !workload.is_evicting()
+                    && !workload.is_stalled()
+                    && self.can_be_evicted(subject)
+                    && !self.writes.resists_eviction(subject, self.now.moment)
             }
             _ => true,
         };
@@ -107,6 +111,7 @@ impl Controller {
         let job = self.objects.job_of(subject).map(|(_, job)| job);
         // Somebody deleted the Workload of a job whose pods may run: the quota is not free yet.
         self.expected.forget_workload(subject);
+        self.unreleased.forget_suspended(subject);
         let may_run = || {
             let may_be_unsuspended = || self.writes.may_be_unsuspended(subject, self.now.moment);
             job.is_some_and(|job| may_run_without_workload(job, may_be_unsuspended))
@@ -326,12 +331,13 @@ impl Controller {
         let created = created.max(owner);
         let created = created.map_or(i64::MAX, Timestamp::as_second);
         let priority = self.pod_priority_value(&key.namespace, pod);
+        let resists = self.writes.resists_eviction(subject, self.now.moment);
         self.engine
             .apply(Event::UpsertWorkload(sluice_engine::Workload {
                 priority,
                 created,
                 pod_sets: vec![translate::pod_set(asks, !is_kept)],
-                evictable: !is_kept && !pod.deleting,
+                evictable: !is_kept && !pod.deleting && !resists,
                 state,
                 ..sluice_engine::Workload::new(id, queue)
             }));

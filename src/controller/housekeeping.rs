@@ -23,7 +23,7 @@ impl Controller {
         self.forget_unserved();
         self.look_after_orphans();
         self.look_after_own_usage();
-        self.check_blocked();
+        self.evict_unreleased();
         self.look_after_stalls();
         self.suspend_excess_children();
         self.forget_backoffs();

@@ -25,6 +25,7 @@
 //! | `Rereads` | jobs that are read again, as something else is added to their pods | `intake/rereads.rs` |
 //! | `PodLabels` | where pods can be found by their label | `intake/pods.rs` |
 //! | `EndedTermAdmissions` | admissions of ended terms, and the present term | `decisions/ended_term_admissions.rs` |
+//! | `Unreleased` | what is admitted and not released in time | `decisions/unreleased.rs` |
 //! | `UnusedQuota` | quota that is held and not used | `decisions/unused_quota.rs` |
 //! | `Expected` | evictions and releases that should have had an effect | `decisions/stalls.rs` |
 //! | `Orphans`, `ExcessChildren` | jobs that are gone with pods that run; children that may not run | `decisions/` |
@@ -88,6 +89,7 @@ use decisions::orphans::Orphans;
 use decisions::pod_usage::OwnUsage;
 use decisions::replaced_pods::ReplacedPods;
 use decisions::stalls::Expected;
+use decisions::unreleased::Unreleased;
 use decisions::unused_quota::UnusedQuota;
 use gates::Counters;
 use intake::owners::{Answer, Owners, Question};
@@ -229,6 +231,7 @@ pub struct Controller {
     pod_labels: PodLabels,
     ended_terms: EndedTermAdmissions,
     unused: UnusedQuota,
+    unreleased: Unreleased,
     orphans: Orphans,
     gone_members: GoneMembers,
     own_usage: OwnUsage,
@@ -286,6 +289,7 @@ impl Controller {
             replaced_pods: ReplacedPods::default(),
             seconds: 0,
             unused: UnusedQuota::new(now.wall),
+            unreleased: Unreleased::default(),
             expected: Expected::default(),
             decided: Decided::default(),
             unreadable: UnreadableObjects::default(),

@@ -382,6 +382,7 @@ impl Controller {
         self.ended_terms.forget(subject);
         self.decided.forget(subject);
         self.unused.forget(subject);
+        self.unreleased.forget(subject);
         if let Subject::Job(uid) = subject {
             self.objects.forget_gone(uid);
         }

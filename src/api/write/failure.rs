@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use kube::Error;
+use kube::core::Status;
 
 use super::reply::Reply;
 
@@ -13,10 +14,14 @@ const DEADLINE: Duration = Duration::from_secs(5);
 /// apimachinery): it leaves the cause out, and no other 422 reads so.
 const FAILED_TEST: &str = "the server rejected our request due to an error in our request";
 
+/// What the API server says where a webhook with `failurePolicy: Fail` can't be reached or gives no answer
+/// (`dispatcher.go` of apiserver's webhook admission).
+const FAILED_WEBHOOK: &str = "failed calling webhook";
+
 /// Why a request failed.
 #[derive(Debug)]
 pub(super) enum Failure {
-    Api(Box<kube::core::Status>),
+    Api(Box<Status>),
     Other(String),
 }
 
@@ -42,9 +47,7 @@ impl Failure {
 
     pub(super) fn into_reply(self) -> Reply {
         match self {
-            Self::Api(status) if matches!(status.code, 400 | 403 | 405 | 413 | 415 | 422) => {
-                Reply::Refused(status.message.clone())
-            }
+            Self::Api(status) if is_refusal(&status) => Reply::Refused(status.message.clone()),
             other => Reply::Unknown(other.text()),
         }
     }
@@ -55,6 +58,12 @@ impl Failure {
             Self::Other(text) => text.clone(),
         }
     }
+}
+
+/// Whether the API server has certainly stored nothing. Webhooks are called before anything is stored.
+fn is_refusal(status: &Status) -> bool {
+    matches!(status.code, 400 | 403 | 405 | 413 | 415 | 422)
+        || (status.code == 500 && status.message.contains(FAILED_WEBHOOK))
 }
 
 /// Sends a request, within the longest time that one may take.
@@ -69,5 +78,34 @@ pub(super) async fn deadline<T>(
             "no reply within {} s",
             DEADLINE.as_secs()
         ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_is_what_has_stored_nothing() {
+        let down =
+            "Internal error occurred: failed calling webhook \"a.acme.io\": connection refused";
+        let rows = [
+            (403, "pods \"p\" is forbidden: denied", true),
+            (422, "Job.batch \"a\" is invalid: spec: Invalid value", true),
+            (500, down, true),
+            (500, "etcdserver: request timed out", false),
+            (429, "too many requests, please try again later", false),
+            (503, "apiserver is shutting down", false),
+            (504, "Timeout: request did not complete", false),
+        ];
+        for (code, message, expected) in rows {
+            let status = Status {
+                code,
+                message: message.to_owned(),
+                ..Status::default()
+            };
+            let reply = Failure::Api(Box::new(status)).into_reply();
+            assert_eq!(matches!(reply, Reply::Refused(_)), expected, "{reply:?}");
+        }
     }
 }

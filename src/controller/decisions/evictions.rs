@@ -38,9 +38,8 @@ impl Controller {
         for_whom: &mut Preempting,
     ) {
         let cause = self.cause(subject, &reason);
-        let is_busy = self.writes.is_busy(subject);
         let eviction = match subject {
-            _ if is_busy => Eviction::Busy,
+            _ if !self.writes.may_evict(subject) => Eviction::Busy,
             Subject::Pod(uid) => self.evict_pod(uid, &cause),
             Subject::Job(_) | Subject::Group(_) => self.evict_workload(subject, &cause),
         };
@@ -227,7 +226,10 @@ impl Controller {
         };
         let note = cause.note_for_pod(&replacement);
         let subject = Subject::Pod(uid.clone());
-        self.pod_evicted(uid, cause);
+        // One that failed before is counted already.
+        if !self.writes.is_eviction_failing(&subject) {
+            self.pod_evicted(uid, cause);
+        }
         self.send_for_pods(subject, write, vec![note]);
         Eviction::Begun
     }

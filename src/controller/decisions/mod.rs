@@ -15,4 +15,5 @@ pub(super) mod pod_usage;
 pub(super) mod replaced_pods;
 pub(super) mod stalls;
 pub(super) mod ungating;
+pub(super) mod unreleased;
 pub(super) mod unused_quota;

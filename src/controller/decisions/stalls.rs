@@ -1,21 +1,17 @@
-//! Writes that should have had an effect by now: an evicted job that does not stop is told so once, and
-//! nobody waits for it any more, and so is what is deleted and does not go; an admitted job that is not released gives its quota back. Since when a
-//! job is evicted its Workload says, so a restart forgets nothing.
+//! Evictions and deletions that should have had an effect by now. What is overdue is told once, and no workload waits
+//! for it any longer. The Workload says since when a job is evicted, so a restart forgets nothing. Releases are in
+//! `unreleased.rs`.
 
 use std::sync::Arc;
 
 use k8s_openapi::jiff::Timestamp;
 use sluice_engine::{Event, WorkloadState};
 
-use super::evictions::Eviction;
 use crate::cache::{JobRecord, Subject, WorkloadRecord};
 use crate::controller::Controller;
 use crate::controller::writes::in_flight::InFlightWrite;
-use crate::plan::evictions::cause::Cause;
 use crate::plan::evictions::stall::{self, Remains};
-use crate::plan::evictions::unused_quota;
 use crate::plan::{StatusPurpose, Write};
-use crate::process::clock::Moment;
 use crate::process::hashing::HashMap;
 use crate::process::invariants::violated;
 
@@ -24,8 +20,6 @@ use crate::process::invariants::violated;
 pub struct Expected {
     /// Those that are to stop.
     evicted: HashMap<Subject, Stopping>,
-    /// Admitted jobs that are suspended, and since when this process has seen that.
-    unreleased: HashMap<Subject, Moment>,
     /// What is being deleted and has no Workload: pods with usage of their own, and jobs that are deleted after
     /// what belongs to them.
     terminating: HashMap<Subject, Terminating>,
@@ -55,20 +49,13 @@ struct Stopping {
 
 impl Expected {
     /// Notes what is expected of a job or group with a Workload.
-    pub fn note(
-        &mut self,
-        subject: &Subject,
-        record: &WorkloadRecord,
-        job: Option<&JobRecord>,
-        now: Moment,
-    ) {
+    pub fn note(&mut self, subject: &Subject, record: &WorkloadRecord, job: Option<&JobRecord>) {
         let admission = record.status.admission.as_ref();
         let holds = admission.filter(|_| !record.is_finished());
         let Some(admission) = holds else {
             return self.forget(subject);
         };
         if record.is_evicting() || job.is_some_and(|job| job.deletes_pods) {
-            self.unreleased.remove(subject);
             let stopping = Stopping {
                 queue: admission.cluster_queue.as_str().into(),
                 is_stalled: record.is_stalled(),
@@ -77,11 +64,6 @@ impl Expected {
             return;
         }
         self.evicted.remove(subject);
-        if job.is_some_and(is_to_be_released) {
-            self.unreleased.entry(subject.clone()).or_insert(now);
-        } else {
-            self.unreleased.remove(subject);
-        }
     }
 
     /// Notes that what has no Workload is to be gone, and until when others wait for that.
@@ -118,21 +100,14 @@ impl Expected {
     /// Nothing is expected of a Workload any more.
     pub fn forget_workload(&mut self, subject: &Subject) {
         self.evicted.remove(subject);
-        self.unreleased.remove(subject);
     }
 }
 
-/// Whether an admitted job should be running by now, as far as that is for Sluice to do.
-fn is_to_be_released(job: &JobRecord) -> bool {
-    !job.deleting && job.finished().is_none() && job.suspension().ends_by_admission()
-}
-
 impl Controller {
-    /// Once a second: looks after evictions and releases that have not ended.
+    /// Once a second: looks after evictions and deletions that have not ended.
     pub(in crate::controller) fn look_after_stalls(&mut self) {
         self.tell_stalled();
         self.tell_stalled_deletions();
-        self.evict_unreleased();
         let evicted = self.expected.evicted.values();
         let jobs = evicted.filter(|stopping| stopping.is_stalled);
         let terminating = self.expected.terminating.values();
@@ -244,28 +219,5 @@ impl Controller {
         let job = self.objects.job_of(subject);
         let kind = job.and_then(|(key, _)| self.kinds.compiled(&key.kind));
         kind.is_some_and(|kind| kind.suspend_path().is_some())
-    }
-
-    /// Takes quota back from admitted jobs that are suspended for longer than a release may take.
-    fn evict_unreleased(&mut self) {
-        let is_overdue = |subject: &Subject, since: &Moment| {
-            let record = self.objects.workload_of(subject).map(|(_, record)| record);
-            let admission = record.and_then(|record| record.status.admission.as_ref());
-            let terms = admission.and_then(|a| self.cluster.reservations.get(&a.cluster_queue));
-            self.writes.is_answered(subject)
-                && unused_quota::blocked_for_most(terms) <= self.now.since(*since)
-        };
-        let unreleased = self.expected.unreleased.iter();
-        let overdue: Vec<Subject> = unreleased
-            .filter(|(subject, since)| is_overdue(subject, since))
-            .map(|(subject, _)| subject.clone())
-            .collect();
-        let why = "it is still suspended, although nothing holds it";
-        for subject in overdue {
-            if self.evict_workload(&subject, &Cause::blocked(why)) == Eviction::Begun {
-                self.expected.unreleased.remove(&subject);
-                self.writes.end_backoff(&subject);
-            }
-        }
     }
 }

@@ -1,21 +1,19 @@
-//! Quota that is held and not used (`ClusterQueue.spec.reservation`): since when, and how long the pods
-//! of a controller back off that gave it back. A job that the API server does not release gives its
-//! quota back too.
+//! Quota that is held and not used (`ClusterQueue.spec.reservation`): since when, and how long the pods of a controller
+//! back off that gave it back. That the time is up is decided by the engine. What can't be released is in
+//! `unreleased.rs`.
 
 use std::sync::Arc;
 
 use k8s_openapi::jiff::Timestamp;
 use sluice_crds::Reservation;
 
-use super::evictions::Eviction;
 use crate::cache::conditions::Type;
 use crate::cache::{PodRecord, Subject, Uid, WorkloadKey, WorkloadRecord};
 use crate::controller::Controller;
 use crate::controller::wakes::Wake;
 use crate::plan::engine_state::Unused;
-use crate::plan::evictions::cause::Cause;
 use crate::plan::evictions::requeue_backoff::{self, Backoff};
-use crate::plan::evictions::unused_quota::{self, BLOCKED_NEWS};
+use crate::plan::evictions::unused_quota;
 use crate::plan::group::REPLACED_WITHIN;
 use crate::process::clock::Moment;
 use crate::process::hashing::HashMap;
@@ -28,8 +26,6 @@ pub struct UnusedQuota {
     begun: Timestamp,
     /// Controllers whose pods have timed out.
     pod_backoffs: HashMap<Uid, PodBackoff>,
-    /// Admitted jobs and groups that can't be released.
-    blocked: HashMap<Subject, Blocked>,
     /// Admitted jobs without pods that should have some, and since when.
     empty_since: HashMap<Subject, Timestamp>,
     /// Jobs and groups all of whose pods have had nodes, and since when those are admitted.
@@ -42,7 +38,6 @@ impl UnusedQuota {
         Self {
             begun,
             pod_backoffs: HashMap::default(),
-            blocked: HashMap::default(),
             empty_since: HashMap::default(),
             had_nodes: HashMap::default(),
         }
@@ -67,14 +62,8 @@ impl UnusedQuota {
         self.had_nodes.contains_key(subject)
     }
 
-    /// A job or group is released.
-    pub fn released(&mut self, subject: &Subject) {
-        self.blocked.remove(subject);
-    }
-
     /// Forgets a subject of which nothing is left.
     pub fn forget(&mut self, subject: &Subject) {
-        self.blocked.remove(subject);
         self.empty_since.remove(subject);
         self.had_nodes.remove(subject);
     }
@@ -90,47 +79,7 @@ struct PodBackoff {
     until: Moment,
 }
 
-/// A release that is refused.
-#[derive(Debug)]
-struct Blocked {
-    since: Moment,
-    /// The last time.
-    told: Moment,
-    message: String,
-}
-
 impl Controller {
-    /// Once a second: a job that has not been released for too long gives its quota back. Whom the engine
-    /// gives up on, it says when it decides; this it can't know, as it is seen by writes alone.
-    pub(in crate::controller) fn check_blocked(&mut self) {
-        self.unused
-            .blocked
-            .retain(|_, blocked| self.now.since(blocked.told) < BLOCKED_NEWS);
-        for (subject, cause) in self.overdue() {
-            if self.writes.is_answered(&subject)
-                && self.evict_workload(&subject, &cause) == Eviction::Begun
-            {
-                self.unused.blocked.remove(&subject);
-                self.writes.end_backoff(&subject);
-            }
-        }
-    }
-
-    fn overdue(&self) -> Vec<(Subject, Cause)> {
-        let overdue = self.unused.blocked.iter().filter(|(subject, blocked)| {
-            let record = self.objects.workload_of(subject).map(|(_, record)| record);
-            let record = record.filter(|record| !record.is_finished() && !record.is_evicting());
-            let admission = record.and_then(|record| record.status.admission.as_ref());
-            admission.is_some_and(|admission| {
-                let terms = self.cluster.reservations.get(&admission.cluster_queue);
-                unused_quota::blocked_for_most(terms) <= self.now.since(blocked.since)
-            })
-        });
-        overdue
-            .map(|(subject, blocked)| (subject.clone(), Cause::blocked(&blocked.message)))
-            .collect()
-    }
-
     /// What an admitted job or group does not use of its quota. Notes since when it has no pods, and whether all
     /// have had nodes.
     pub(in crate::controller) fn unused(&mut self, subject: &Subject) -> Unused {
@@ -266,22 +215,6 @@ impl Controller {
                 self.pod_changed(&pod);
             }
         }
-    }
-
-    /// Notes that a job can't be released.
-    pub(in crate::controller) fn is_blocked(&mut self, subject: &Subject, message: &str) {
-        let now = self.now.moment;
-        let blocked = self
-            .unused
-            .blocked
-            .entry(subject.clone())
-            .or_insert_with(|| Blocked {
-                since: now,
-                told: now,
-                message: String::new(),
-            });
-        blocked.told = now;
-        message.clone_into(&mut blocked.message);
     }
 
     /// When a Workload that backs off waits in its queue again.

@@ -32,6 +32,7 @@ mod pod_usage;
 mod readers;
 mod requeued;
 mod unreadable;
+mod unreleased;
 
 /// A controller, and the time by its clock.
 struct Play {

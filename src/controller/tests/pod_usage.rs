@@ -7,7 +7,7 @@ use crate::cache::pod::OwnerRef;
 use crate::controller::intake::owners::Answer;
 
 /// A pod that runs and asks for a cpu, with these labels.
-fn running(name: &str, labels: &Value, owner: Option<Value>) -> Value {
+pub(super) fn running(name: &str, labels: &Value, owner: Option<Value>) -> Value {
     let mut labels = labels.clone();
     labels["sluice.dev/managed"] = json!("true");
     json!({
@@ -23,14 +23,14 @@ fn running(name: &str, labels: &Value, owner: Option<Value>) -> Value {
     })
 }
 
-fn owned_by(api_version: &str, kind: &str, name: &str) -> Value {
+pub(super) fn owned_by(api_version: &str, kind: &str, name: &str) -> Value {
     json!({"apiVersion": api_version, "kind": kind, "name": name,
         "uid": format!("uid-{name}"), "controller": true})
 }
 
 impl Play {
     /// A job is queued and admitted. Returns its Workload.
-    fn admit(&mut self, name: &str) -> DynamicObject {
+    pub(super) fn admit(&mut self, name: &str) -> DynamicObject {
         self.list_settings();
         self.list_jobs([job(name)]);
         let created = self.cycle().remove(0);
@@ -46,7 +46,7 @@ impl Play {
         workload
     }
 
-    fn see_pod(&mut self, pod: Value) {
+    pub(super) fn see_pod(&mut self, pod: Value) {
         self.observe(&Source::Pod, Change::Applied(seen(pod)));
     }
 

@@ -8,25 +8,41 @@ use crate::cache::Subject;
 use crate::plan::progress::told;
 use crate::plan::{StatusPurpose, Write};
 use crate::process::clock::Moment;
-use crate::process::hashing::{HashMap, HashSet};
+use crate::process::hashing::HashMap;
 
 /// First and longest wait after a write that did not happen.
 const BACKOFF_MIN: Duration = Duration::from_millis(50);
 const BACKOFF_MAX: Duration = Duration::from_secs(30);
 
-/// A write that succeeds again within this time has changed nothing that lasts.
+/// A write that succeeds again within this time, beside what it had to wait, has changed nothing that lasts.
 const LASTING: Duration = Duration::from_secs(10);
-/// How often the same write may succeed within that time: a user may well undo one.
+/// How often the same write may succeed so: a user may well undo one.
 const REPEATS_MAX: u32 = 3;
+
+/// A write that nobody answered may still take effect for this long: the API server ends a request after a minute
+/// (`--request-timeout`), and then a watch may lag.
+const IN_DOUBT_FOR: Duration = Duration::from_secs(90);
 
 /// How often a job's writes have failed in a row, or succeeded in vain.
 #[derive(Debug, Default)]
 pub struct Attempts {
     failed: HashMap<Subject, u32>,
-    /// The last write of each job in words, when it succeeded first, and how often since.
-    repeated: HashMap<Subject, (String, Moment, u32)>,
-    /// Those for which a write that happens once at most was sent and not answered.
-    in_doubt: HashSet<Subject>,
+    repeated: HashMap<Subject, Repeated>,
+    /// Those for which a write that happens once at most was sent and not answered, and when that came out.
+    in_doubt: HashMap<Subject, Moment>,
+}
+
+/// The last write of a job.
+#[derive(Debug)]
+struct Repeated {
+    /// What it does.
+    words: String,
+    /// When it succeeded last.
+    last: Moment,
+    /// How long the job was not written to after that.
+    waited: Duration,
+    /// How often it has succeeded without lasting.
+    count: u32,
 }
 
 impl Attempts {
@@ -40,7 +56,11 @@ impl Attempts {
             sum.wrapping_mul(31).wrapping_add(u32::from(byte))
         });
         let wait = doubled.min(BACKOFF_MAX);
-        wait + wait / 5 * (spread % 100) / 100
+        let wait = wait + wait / 5 * (spread % 100) / 100;
+        if let Some(repeated) = self.repeated.get_mut(subject) {
+            repeated.waited = wait;
+        }
+        wait
     }
 
     /// A write has succeeded. Returns whether it may be expected to last.
@@ -51,13 +71,18 @@ impl Attempts {
             return true;
         }
         let words = in_words(write);
-        let entry = self.repeated.entry(subject.clone());
-        let entry = entry.or_insert_with(|| (words.clone(), now, 0));
-        if entry.0 != words || LASTING < now.since(entry.1) {
-            *entry = (words, now, 0);
-        }
-        entry.2 = entry.2.saturating_add(1);
-        let lasts = entry.2 <= REPEATS_MAX;
+        let before = self.repeated.remove(subject).filter(|before| {
+            before.words == words && now.since(before.last) <= before.waited + LASTING
+        });
+        let count = before.map_or(0, |before| before.count).saturating_add(1);
+        let repeated = Repeated {
+            words,
+            last: now,
+            waited: Duration::ZERO,
+            count,
+        };
+        self.repeated.insert(subject.clone(), repeated);
+        let lasts = count <= REPEATS_MAX;
         if lasts {
             self.failed.remove(subject);
         }
@@ -71,8 +96,8 @@ impl Attempts {
     }
 
     /// A write that happens once at most was sent for it, and nobody knows whether it has happened.
-    pub(super) fn doubt(&mut self, subject: &Subject) {
-        self.in_doubt.insert(subject.clone());
+    pub(super) fn doubt(&mut self, subject: &Subject, now: Moment) {
+        self.in_doubt.insert(subject.clone(), now);
     }
 
     /// It is known how its last write ended.
@@ -80,9 +105,15 @@ impl Attempts {
         self.in_doubt.remove(subject);
     }
 
-    /// Whether a write that happens once at most was sent for it, and nobody knows whether it has happened.
-    pub(super) fn is_in_doubt(&self, subject: &Subject) -> bool {
-        self.in_doubt.contains(subject)
+    /// Whether a write that happens once at most was sent for it, and may yet turn out to have happened.
+    pub(super) fn is_in_doubt(&self, subject: &Subject, now: Moment) -> bool {
+        let since = self.in_doubt.get(subject);
+        since.is_some_and(|since| now.since(*since) < IN_DOUBT_FOR)
+    }
+
+    /// How often its writes have failed in a row.
+    pub(super) fn failures(&self, subject: &Subject) -> u32 {
+        self.failed.get(subject).copied().unwrap_or_default()
     }
 }
 
@@ -110,4 +141,57 @@ fn is_explanation(write: &Write) -> bool {
             ..
         }
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cache::PodKey;
+    use crate::plan::PodPurpose;
+
+    fn mk_release(name: &str) -> Write {
+        Write::PatchPod {
+            key: PodKey {
+                namespace: "blue".into(),
+                name: name.into(),
+            },
+            patch: serde_json::Value::Null,
+            purpose: PodPurpose::Release,
+        }
+    }
+
+    fn at(millis: u128) -> Moment {
+        Moment::from_millis(u64::try_from(millis).unwrap())
+    }
+
+    /// Another client writes back what was there as soon as it has changed.
+    #[test]
+    fn a_client_that_reverts_each_write_slows_them_down_for_as_long_as_it_does() {
+        let (mut attempts, subject) = (Attempts::default(), Subject::Job("a".into()));
+        let (mut now, mut written) = (Duration::ZERO, Vec::new());
+        while now < Duration::from_mins(10) {
+            let lasts = attempts.succeeded(&subject, &mk_release("a"), at(now.as_millis()));
+            assert_eq!(lasts, written.len() < 3, "{written:?}");
+            written.push(now);
+            now += if lasts {
+                Duration::from_millis(10)
+            } else {
+                attempts.wait(&subject)
+            };
+        }
+        let late = written.iter().filter(|at| Duration::from_mins(5) < **at);
+        assert!(late.count() <= 10, "{written:?}");
+    }
+
+    #[test]
+    fn what_has_lasted_is_no_struggle() {
+        let (mut attempts, subject) = (Attempts::default(), Subject::Job("a".into()));
+        let mut now = Duration::ZERO;
+        let mut next = |wait: Duration| {
+            now += wait;
+            attempts.succeeded(&subject, &mk_release("a"), at(now.as_millis()))
+        };
+        assert!((0..3).all(|_| next(Duration::from_secs(1))));
+        assert!(next(Duration::from_secs(11)));
+    }
 }

@@ -63,6 +63,8 @@ pub enum Kind {
     Release,
     /// The release of a pod of a job or group: it may run.
     PodRelease,
+    /// An eviction: of a job or group by its Workload, of a pod by its deletion.
+    Eviction,
     /// Anything else.
     Other,
 }
@@ -146,7 +148,8 @@ impl InFlightWrites {
     }
 }
 
-fn kind_of(write: &Write) -> Kind {
+/// What a write means for the engine.
+pub(super) fn kind_of(write: &Write) -> Kind {
     match write {
         write if is_admission(write) => Kind::Admission,
         Write::SetWorkloadStatus {
@@ -164,6 +167,7 @@ fn kind_of(write: &Write) -> Kind {
             purpose: PodPurpose::Release,
             ..
         } => Kind::PodRelease,
+        write if is_eviction(write) => Kind::Eviction,
         _ => Kind::Other,
     }
 }
@@ -190,6 +194,18 @@ pub fn is_release(write: &Write) -> bool {
             purpose: JobPurpose::Release,
             ..
         }
+    )
+}
+
+/// Whether this write evicts a job, group or pod.
+pub fn is_eviction(write: &Write) -> bool {
+    matches!(
+        write,
+        Write::DeletePod { .. }
+            | Write::SetWorkloadStatus {
+                purpose: StatusPurpose::Evict,
+                ..
+            }
     )
 }
 

@@ -15,21 +15,37 @@ use std::time::Duration;
 use crate::cache::{Subject, Uid, WATCH_LAG};
 use crate::plan::Write;
 use crate::process::clock::Moment;
-use crate::process::hashing::{HashMap, HashSet};
+use crate::process::hashing::HashMap;
 use attempts::Attempts;
 use in_flight::{InFlightWrite, InFlightWrites, Kind};
+
+/// An eviction that nobody answers for so long is taken for refused.
+const EVICTION_FAILS_FOR: Duration = Duration::from_mins(1);
+/// For so long others are evicted instead of what can't be.
+const RESISTS_FOR: Duration = Duration::from_mins(1);
 
 /// All writes for subjects: those in flight, those that failed, those that nobody has answered.
 #[derive(Default)]
 pub struct Writes {
     in_flight: InFlightWrites,
     attempts: Attempts,
-    /// Subjects whose last write has failed, until they are written to again.
-    backing_off: HashSet<Subject>,
+    /// Subjects whose last write has failed, and which one, until they are written to again.
+    backing_off: HashMap<Subject, Kind>,
     /// Writes that happen once at most and that nobody knows the outcome of, to be sent again.
     unanswered: HashMap<Subject, InFlightWrite>,
     /// Releases of jobs that nobody knows the outcome of, and when that came out.
     doubtful_releases: HashMap<Subject, Moment>,
+    /// What can't be evicted.
+    failing_evictions: HashMap<Subject, FailingEviction>,
+}
+
+/// An eviction that the API server refuses, or does not answer.
+#[derive(Debug)]
+struct FailingEviction {
+    /// Since when it fails.
+    since: Moment,
+    /// Until then others are evicted instead.
+    until: Option<Moment>,
 }
 
 impl Writes {
@@ -40,7 +56,7 @@ impl Writes {
 
     /// Whether a write of the subject has failed, and it is not written to for a while.
     pub fn is_backing_off(&self, subject: &Subject) -> bool {
-        self.backing_off.contains(subject)
+        self.backing_off.contains_key(subject)
     }
 
     /// Whether nothing may be written for the subject now.
@@ -51,6 +67,23 @@ impl Writes {
     /// Whether the outcome of every write for the subject is known. It may still back off after a failed one.
     pub fn is_answered(&self, subject: &Subject) -> bool {
         self.of(subject).is_none() && !self.unanswered.contains_key(subject)
+    }
+
+    /// Whether the subject can be told to go now. A refused write of another kind, such as its release, is no
+    /// protection from that.
+    pub fn may_evict(&self, subject: &Subject) -> bool {
+        self.is_answered(subject) && self.backing_off.get(subject) != Some(&Kind::Eviction)
+    }
+
+    /// Whether its eviction has failed before.
+    pub fn is_eviction_failing(&self, subject: &Subject) -> bool {
+        self.failing_evictions.contains_key(subject)
+    }
+
+    /// Whether its eviction fails for so long, or so clearly, that others are evicted instead.
+    pub fn resists_eviction(&self, subject: &Subject, now: Moment) -> bool {
+        let failing = self.failing_evictions.get(subject);
+        failing.is_some_and(|failing| failing.until.is_some_and(|until| now < until))
     }
 
     /// Whether the subject may have been admitted: the engine assumes that.
@@ -123,17 +156,44 @@ impl Writes {
         self.attempts.forget(subject);
         self.unanswered.remove(subject);
         self.doubtful_releases.remove(subject);
+        self.failing_evictions.remove(subject);
+    }
+
+    /// An eviction was refused, or not answered. Returns until when others are evicted instead.
+    fn eviction_failed(
+        &mut self,
+        subject: &Subject,
+        is_refused: bool,
+        now: Moment,
+    ) -> Option<Moment> {
+        let failing = self.failing_evictions.entry(subject.clone());
+        let failing = failing.or_insert(FailingEviction {
+            since: now,
+            until: None,
+        });
+        let is_lasting = EVICTION_FAILS_FOR <= now.since(failing.since);
+        failing.until = (is_refused || is_lasting).then(|| now.after(RESISTS_FOR));
+        failing.until
     }
 
     /// A write has succeeded. Returns whether it may be expected to last.
     fn succeeded(&mut self, subject: &Subject, write: &Write, now: Moment) -> bool {
+        if in_flight::is_eviction(write) {
+            self.failing_evictions.remove(subject);
+        }
         self.attempts.succeeded(subject, write, now)
     }
 
     /// A write has failed, or was in vain. Returns how long its subject is not written to.
-    fn back_off(&mut self, subject: &Subject) -> Duration {
-        self.backing_off.insert(subject.clone());
+    fn back_off(&mut self, subject: &Subject, write: &Write) -> Duration {
+        self.backing_off
+            .insert(subject.clone(), in_flight::kind_of(write));
         self.attempts.wait(subject)
+    }
+
+    /// How often writes for the subject have failed in a row.
+    fn failures(&self, subject: &Subject) -> u32 {
+        self.attempts.failures(subject)
     }
 
     /// It is known how the last write of the subject ended.
@@ -141,9 +201,14 @@ impl Writes {
         self.attempts.answered(subject);
     }
 
-    /// Whether a write that happens once at most was sent before, and may have happened then.
-    fn is_in_doubt(&self, subject: &Subject) -> bool {
-        self.attempts.is_in_doubt(subject)
+    /// Whether a write that happens once at most was sent before, and may yet turn out to have happened then.
+    fn is_in_doubt(&self, subject: &Subject, now: Moment) -> bool {
+        self.attempts.is_in_doubt(subject, now)
+    }
+
+    /// A write that happens once at most was sent, and nobody knows whether it has happened.
+    fn doubt(&mut self, subject: &Subject, now: Moment) {
+        self.attempts.doubt(subject, now);
     }
 
     /// Nobody knows whether a job was released. Returns for how long that is so at most.
@@ -156,7 +221,6 @@ impl Writes {
 
     /// Keeps a write that nobody has answered, to send it again as it was.
     fn keep_unanswered(&mut self, write: InFlightWrite) {
-        self.attempts.doubt(&write.subject);
         self.unanswered.insert(write.subject.clone(), write);
     }
 }

@@ -5,7 +5,9 @@ use kube::api::DynamicObject;
 use sluice_engine::Event;
 use tracing::warn;
 
-use super::in_flight::{EndedWrite, InFlightWrite, happens_once, is_admission, is_release};
+use super::in_flight::{
+    EndedWrite, InFlightWrite, happens_once, is_admission, is_eviction, is_release,
+};
 use crate::api::events::pod_reference;
 use crate::api::write::Reply;
 use crate::cache::{Source, Subject};
@@ -13,6 +15,9 @@ use crate::controller::Controller;
 use crate::controller::wakes::Wake;
 use crate::plan::{JobPurpose, Note, PodPurpose, StatusPurpose, Write};
 use crate::process::invariants::violated;
+
+/// So many writes in a row that nobody answers are not told of: an API server that restarts is no news.
+const UNANSWERED_IN_SILENCE: u32 = 3;
 
 impl Controller {
     pub(in crate::controller) fn write_ended(&mut self, ended: EndedWrite) {
@@ -38,28 +43,30 @@ impl Controller {
         {
             self.pod_admitted(uid);
         }
-        self.told_of(&sent.write, &subject, sent.notes);
-        if !lasts {
+        let notes = if lasts {
+            sent.notes
+        } else {
             let text =
                 "Another client reverts each write of Sluice at once: trying again less often";
-            let note = Note::warning("ChangedBack", text);
-            self.told_of(&sent.write, &subject, vec![note]);
-        }
+            vec![Note::warning("ChangedBack", text)]
+        };
+        self.told_of(&sent.write, &subject, notes);
         if lasts && is_release(&sent.write) {
             self.tell_released(&subject);
         }
         if let Some(root) = self.released_by(&sent.write, &subject) {
             if lasts {
-                self.unused.released(&root);
+                self.unreleased.forget_refusal(&root);
             } else {
-                self.is_blocked(&root, "another client reverts each write of Sluice at once");
+                let why = "another client reverts each write of Sluice at once";
+                self.note_release_refused(&root, why);
             }
         }
         self.prune(&subject);
         if lasts {
             self.again(&subject);
         } else {
-            self.later(&subject);
+            self.later(&subject, &sent.write);
         }
     }
 
@@ -70,7 +77,7 @@ impl Controller {
         self.take_back(sent);
         let is_there = object.is_some();
         if is_there && let Some(root) = self.released_by(&sent.write, &subject) {
-            self.is_blocked(&root, "it changes each time that it is to be released");
+            self.note_release_refused(&root, "it changes each time that it is to be released");
         }
         self.observe_reply(&subject, &sent.write, object);
         if let Write::CreateWorkload(_) = &sent.write
@@ -80,33 +87,50 @@ impl Controller {
             let text = "The Workload of this job can't be created: another object has its name, and is not Sluice's; delete that object";
             self.tell_about(&subject, Note::warning("WorkloadNameConflict", text));
         }
-        self.later(&subject);
+        self.later(&subject, &sent.write);
     }
 
     fn refused(&mut self, sent: InFlightWrite, message: &str) {
         // It was sent before, and may have happened then: that it may not now says nothing of that.
-        if happens_once(&sent.write) && self.writes.is_in_doubt(&sent.subject) {
-            return self.unknown(sent, message);
+        let now = self.now.moment;
+        if happens_once(&sent.write) && self.writes.is_in_doubt(&sent.subject, now) {
+            return self.undecided(sent, message);
         }
+        self.writes.answered(&sent.subject);
         self.take_back(&sent);
+        self.note_failed_eviction(&sent, true);
         warn!(subject = %sent.subject, refusal = message, "the API server refuses a write");
         let text = format!("The API server refuses a write of Sluice: {message}; trying again");
         let note = Note::warning("WriteRefused", text);
         self.told_of(&sent.write, &sent.subject, vec![note]);
         if let Some(root) = self.released_by(&sent.write, &sent.subject) {
-            self.is_blocked(&root, message);
+            self.note_release_refused(&root, message);
         }
-        self.later(&sent.subject);
+        self.later(&sent.subject, &sent.write);
+    }
+
+    /// Nobody has answered, so the write may have happened.
+    fn unknown(&mut self, sent: InFlightWrite, why: &str) {
+        if happens_once(&sent.write) {
+            self.writes.doubt(&sent.subject, self.now.moment);
+        }
+        self.note_failed_eviction(&sent, false);
+        if UNANSWERED_IN_SILENCE <= self.writes.failures(&sent.subject) {
+            let text = format!("A write of Sluice gets no answer: {why}; trying again");
+            let note = Note::warning("WriteUnanswered", text);
+            self.told_of(&sent.write, &sent.subject, vec![note]);
+        }
+        self.undecided(sent, why);
     }
 
     /// Nobody knows whether the write has happened. An admission, or the release of a pod, is sent again
     /// as it was: it happens once at most, and until it is known its quota or its place stays taken.
     /// An eviction is decided again, everything else is planned again.
-    fn unknown(&mut self, sent: InFlightWrite, why: &str) {
+    fn undecided(&mut self, sent: InFlightWrite, why: &str) {
         warn!(subject = %sent.subject, why, "the outcome of a write is unknown");
         let subject = sent.subject.clone();
         if let Some(root) = self.released_by(&sent.write, &subject) {
-            self.is_blocked(&root, why);
+            self.note_release_refused(&root, why);
         }
         // A group may get its first pod again at any time.
         let is_there = match &subject {
@@ -119,12 +143,25 @@ impl Controller {
             let wait = self.writes.doubt_release(&subject, self.now.moment);
             self.wake_after(wait, Wake::Plan(subject.clone()));
         }
-        if !happens_once(&sent.write) {
+        let write = sent.write.clone();
+        if !happens_once(&write) {
             self.take_back(&sent);
         } else if is_there {
             self.writes.keep_unanswered(sent);
         }
-        self.later(&subject);
+        self.later(&subject, &write);
+    }
+
+    /// Lets others be evicted instead of what can't be, for a while.
+    fn note_failed_eviction(&mut self, sent: &InFlightWrite, is_refused: bool) {
+        let subject = &sent.subject;
+        if !is_eviction(&sent.write) {
+            return;
+        }
+        let now = self.now.moment;
+        if let Some(until) = self.writes.eviction_failed(subject, is_refused, now) {
+            self.wake_after(until.since(now), Wake::Plan(subject.clone()));
+        }
     }
 
     /// Undoes what was assumed when the write was sent.

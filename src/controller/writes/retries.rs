@@ -4,6 +4,7 @@
 use crate::cache::{Subject, Uid};
 use crate::controller::Controller;
 use crate::controller::wakes::Wake;
+use crate::plan::Write;
 
 impl Controller {
     /// Plans a job or pod again at once.
@@ -15,9 +16,9 @@ impl Controller {
         self.sync_workload(subject);
     }
 
-    /// Plans a job again after a while, and lets nothing be decided about it until then.
-    pub(super) fn later(&mut self, subject: &Subject) {
-        let wait = self.writes.back_off(subject);
+    /// Plans a job again after a while, and lets nothing be decided about it until then, as this write has failed.
+    pub(super) fn later(&mut self, subject: &Subject, write: &Write) {
+        let wait = self.writes.back_off(subject, write);
         self.wake_after(wait, Wake::Retry(subject.clone()));
         self.sync(subject);
     }

@@ -19,11 +19,19 @@ pub const BLOCKED: &str = "ReleaseBlocked";
 const BLOCKED_DEFAULT: Duration = Duration::from_mins(1);
 /// A release that has not been refused for so long is not tried any more: refused ones are tried again
 /// after 36 s at most.
-pub const BLOCKED_NEWS: Duration = Duration::from_secs(45);
+pub const REFUSAL_NEWS: Duration = Duration::from_secs(45);
 
 /// How long the release of an admitted job may be refused.
-pub fn blocked_for_most(terms: Option<&Reservation>) -> Duration {
-    terms.map_or(BLOCKED_DEFAULT, timeout)
+pub fn release_timeout(reservation: Option<&Reservation>) -> Duration {
+    reservation.map_or(BLOCKED_DEFAULT, timeout)
+}
+
+/// How long quota may be unused once all pods have had nodes; none: for ever.
+pub fn recovery_timeout(reservation: &Reservation) -> Option<Duration> {
+    let seconds = reservation.recovery_timeout_seconds?;
+    Some(Duration::from_secs(
+        u64::try_from(seconds).unwrap_or(0).max(1),
+    ))
 }
 
 /// Since when an admitted Workload holds quota that its pods don't use: one of them has waited for a node
