@@ -36,6 +36,13 @@ impl Counters {
         given.contains(subject).then_some(FREE)
     }
 
+    /// Gives back the places of an object from which its gates can't be lifted.
+    pub fn give_back(&mut self, subject: &Subject) {
+        for given in self.given.values_mut() {
+            given.remove(subject);
+        }
+    }
+
     /// How many places of `gate` are taken that no object shows.
     fn not_shown(&self, gate: &Gate) -> usize {
         let given = self.given.get(gate).map_or(0, BTreeSet::len);
@@ -95,10 +102,11 @@ impl Controller {
         }
     }
 
-    /// The first objects that `gate` alone holds.
+    /// The first objects that `gate` alone holds. What can't be written to now has its turn later.
     fn next_at(&self, gate: &Gate, count: usize) -> Vec<Subject> {
         let waiting = self.objects.held_by(gate).filter(|held| {
             self.counters.opened(gate, &held.subject).is_none()
+                && !self.writes.is_backing_off(&held.subject)
                 && self.waits_at(gate, &held.subject)
         });
         counter::first(waiting.map(|held| self.place_at_gate(held)), count)

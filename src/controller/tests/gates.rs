@@ -136,3 +136,21 @@ async fn a_counter_gives_no_place_that_an_unlisted_object_may_have() {
         );
     }
 }
+
+/// Such as one whose annotations have no room left for what is recorded of a lifted gate.
+#[tokio::test]
+async fn an_object_from_which_a_gate_cant_be_lifted_keeps_no_place() {
+    let mut play = Play::new();
+    play.list_settings_with_gate(&json!({"counter": {"limit": 1}}), &json!({}));
+    let mut younger = held_job();
+    younger["metadata"]["name"] = json!("younger");
+    younger["metadata"]["uid"] = json!("uid-younger");
+    younger["metadata"]["creationTimestamp"] = json!("2026-11-23T11:30:00Z");
+    play.list_jobs([held_job(), younger]);
+    let (_, first) = play.seconds_until_write(5).unwrap();
+    assert_eq!(first.subject, Subject::Job("uid-held".into()));
+    let refusal = "metadata.annotations: Too long: may not be more than 262144 bytes";
+    play.end(first, Reply::Refused(refusal.to_owned()));
+    let (_, second) = play.seconds_until_write(5).unwrap();
+    assert_eq!(second.subject, Subject::Job("uid-younger".into()));
+}

@@ -197,6 +197,20 @@ pub fn is_release(write: &Write) -> bool {
     )
 }
 
+/// Whether this write lifts gates.
+pub fn is_lift(write: &Write) -> bool {
+    matches!(
+        write,
+        Write::PatchJob {
+            purpose: JobPurpose::KeepGates,
+            ..
+        } | Write::PatchPod {
+            purpose: PodPurpose::KeepGates,
+            ..
+        }
+    )
+}
+
 /// Whether this write evicts a job, group or pod.
 pub fn is_eviction(write: &Write) -> bool {
     matches!(

@@ -6,7 +6,7 @@ use sluice_engine::Event;
 use tracing::warn;
 
 use super::in_flight::{
-    EndedWrite, InFlightWrite, happens_once, is_admission, is_eviction, is_release,
+    EndedWrite, InFlightWrite, happens_once, is_admission, is_eviction, is_lift, is_release,
 };
 use crate::api::events::pod_reference;
 use crate::api::write::Reply;
@@ -99,6 +99,9 @@ impl Controller {
         self.writes.answered(&sent.subject);
         self.take_back(&sent);
         self.note_failed_eviction(&sent, true);
+        if is_lift(&sent.write) {
+            self.counters.give_back(&sent.subject);
+        }
         warn!(subject = %sent.subject, refusal = message, "the API server refuses a write");
         let text = format!("The API server refuses a write of Sluice: {message}; trying again");
         let note = Note::warning("WriteRefused", text);
