@@ -27,8 +27,9 @@
 //! | `EndedTermAdmissions` | admissions of ended terms, and the present term | `decisions/ended_term_admissions.rs` |
 //! | `Unreleased` | what is admitted and not released in time | `decisions/unreleased.rs` |
 //! | `UnusedQuota` | quota that is held and not used | `decisions/unused_quota.rs` |
-//! | `Expected` | evictions and releases that should have had an effect | `decisions/stalls.rs` |
+//! | `Expected` | evictions and deletions that should have had an effect | `decisions/stalls.rs` |
 //! | `Orphans`, `ExcessChildren` | jobs that are gone with pods that run; children that may not run | `decisions/` |
+//! | `ChildSuspensions` | suspensions of those children | `decisions/child_suspensions.rs` |
 //! | `GoneMembers` | pods of groups that have succeeded and are gone | `decisions/gone_members.rs` |
 //! | `Recorder`, `PendingReasons`, `Reports`, `Statuses`, `UnreadableObjects` | what users have been told | `reports/` |
 //! | `Decided`, `Levels` | what metrics are made of | `reports/turns.rs`, `reports/levels.rs` |
@@ -59,7 +60,6 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::jiff::SignedDuration;
-use kube::api::ApiResource;
 use sluice_engine::{Engine, Settings};
 use sluice_gates::ManagedNamespaces;
 use sluice_kinds::aliases::KeyAliases;
@@ -75,12 +75,13 @@ use crate::cache::devices::Devices;
 use crate::cache::gates::dependencies::{DependencyOrder, DependencyReport};
 use crate::cache::{ObjectCache, Subject, Uid};
 use crate::jobkinds::webhook_rules::Rules;
-use crate::plan::{Note, Write, engine_state};
+use crate::plan::{Note, engine_state};
 use crate::process::clock::Now;
 use crate::process::metrics::Metrics;
 use crate::process::recorded_times::Sight;
 use crate::process::term::TermName;
 use agenda::Agenda;
+use decisions::child_suspensions::{ChildSuspension, ChildSuspensions, EndedSuspension};
 use decisions::ended_term_admissions::EndedTermAdmissions;
 use decisions::excess::ExcessChildren;
 use decisions::first_decision::{AwaitedAtStart, Phase};
@@ -161,7 +162,7 @@ enum Input {
     /// A write has ended.
     WriteEnded(Box<EndedWrite>),
     /// The suspension of a child has ended.
-    ChildWritten,
+    ChildSuspensionEnded(Box<EndedSuspension>),
     /// The write of a status has ended.
     StatusWritten(statuses::Place),
     /// What an owner is.
@@ -183,12 +184,7 @@ enum Output {
     /// Send a write.
     Write(InFlightWrite),
     /// Suspend a child of a queued object.
-    SuspendChild {
-        /// The suspension.
-        write: Write,
-        /// The resource of the child.
-        resource: ApiResource,
-    },
+    SuspendChild(Box<ChildSuspension>),
     /// Write a status.
     WriteStatus(statuses::Report),
     /// Find out what an owner is.
@@ -228,6 +224,7 @@ pub struct Controller {
     owners: Owners,
     rereads: Rereads,
     excess_children: ExcessChildren,
+    child_suspensions: ChildSuspensions,
     pod_labels: PodLabels,
     ended_terms: EndedTermAdmissions,
     unused: UnusedQuota,
@@ -268,6 +265,7 @@ impl Controller {
         Self {
             writes: Writes::default(),
             excess_children: ExcessChildren::default(),
+            child_suspensions: ChildSuspensions::default(),
             statuses: Statuses::default(),
             kinds: Kinds::new(metrics.clone(), reading, rules),
             engine: Engine::new(options.settings),
@@ -312,7 +310,7 @@ impl Controller {
         match input {
             Input::Observed(observation) => self.observe(observation),
             Input::WriteEnded(ended) => self.write_ended(*ended),
-            Input::ChildWritten => self.excess_children.ended(),
+            Input::ChildSuspensionEnded(ended) => self.child_suspension_ended(*ended),
             Input::StatusWritten(place) => self.statuses.ended(&place),
             Input::OwnerFound(answer) => self.owner_found(answer),
             Input::ReadAgain(answer) => self.read_again(answer),
@@ -355,9 +353,8 @@ impl Controller {
         let orders = self.cluster.dependencies.take_orders().into_iter();
         outputs.extend(orders.map(Output::Dependency));
         outputs.extend(std::iter::from_fn(|| self.writes.start()).map(Output::Write));
-        let suspensions = std::iter::from_fn(|| self.excess_children.start());
-        outputs
-            .extend(suspensions.map(|(write, resource)| Output::SuspendChild { write, resource }));
+        let suspensions = std::iter::from_fn(|| self.child_suspensions.start());
+        outputs.extend(suspensions.map(|sent| Output::SuspendChild(Box::new(sent))));
         outputs.extend(
             std::iter::from_fn(|| self.owners.start(self.now.moment)).map(Output::LookUpOwner),
         );

@@ -16,12 +16,13 @@ use sluice_kinds::pod::{PodAdmission, PodMode};
 use sluice_kinds::template::Placement;
 use sluice_kinds::view::LabelledQueue;
 
-use crate::cache::{JobRecord, PodKey, PodRecord, Subject};
+use crate::cache::{JobRecord, PodKey, PodRecord, Subject, Uid};
 use crate::plan::gates::action::{self, GateAction, GateNow};
 use crate::plan::group;
 use crate::plan::place_in_queue;
 use crate::plan::writes::plan_and_notes::{Note, Now};
 use crate::plan::writes::write::{PodPurpose, Write};
+use crate::process::hashing::HashSet;
 
 /// The gates that hold a pod by the annotations of the object that it belongs to, or its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -360,13 +361,10 @@ pub fn waiting(
     members: &[Member<'_>],
     releases: &[(Member<'_>, &PodSetAssignment)],
 ) -> Option<PodsWaiting> {
-    let is_released = |member: &Member<'_>| {
-        let mut released = releases.iter();
-        released.any(|(released, _)| released.pod.uid == member.pod.uid)
-    };
+    let released: HashSet<&Uid> = releases.iter().map(|(member, _)| &member.pod.uid).collect();
     let waiting = members.iter().filter(|member| {
         let waits = member.pod.waits_for_quota_alone() && !member.is_leaving && !member.is_busy;
-        waits && !is_released(member)
+        waits && !released.contains(&member.pod.uid)
     });
     let created: Vec<_> = waiting.map(|member| member.pod.created).collect();
     (!created.is_empty()).then(|| PodsWaiting {

@@ -5,9 +5,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use kube::api::ApiResource;
 use tracing::warn;
 
+use super::child_suspensions::ChildSuspension;
 use crate::api::fair_queue::FairQueue;
 use crate::cache::pod::{CHAIN_MAX, OwnerRef};
 use crate::cache::{JobKey, JobRecord, Subject, Uid};
@@ -18,8 +18,6 @@ use crate::plan::{JobPatch, JobPurpose, Write};
 use crate::process::hashing::HashMap;
 use crate::process::invariants::violated;
 
-/// Suspensions at the same time.
-const CONCURRENCY: usize = 8;
 /// So many children of one object are judged each second, twice as many every other second, and so on.
 const MANY: usize = 10_000;
 /// Of the children of one object, how many are suspended first.
@@ -34,9 +32,6 @@ pub struct ExcessChildren {
     roots: HashMap<JobKey, Uid>,
     /// The namespace whose turn was last.
     last: Option<Arc<str>>,
-    /// Suspensions to be sent.
-    waiting: Vec<(Write, ApiResource)>,
-    running: usize,
 }
 
 /// The children of a queued object that run.
@@ -50,21 +45,6 @@ struct Family {
 }
 
 impl ExcessChildren {
-    /// The next suspension to be sent.
-    pub fn start(&mut self) -> Option<(Write, ApiResource)> {
-        let next = self.waiting.pop()?;
-        self.running += 1;
-        Some(next)
-    }
-
-    /// A suspension has ended. Whatever the reply, the object is seen again, as it is.
-    pub fn ended(&mut self) {
-        if self.running == 0 {
-            violated("a suspension that ends was in flight");
-        }
-        self.running = self.running.saturating_sub(1);
-    }
-
     /// Forgets a child, and returns what was known of it.
     pub fn forget(&mut self, key: &JobKey) -> Option<RunningChild> {
         let root = self.roots.remove(key)?;
@@ -87,11 +67,6 @@ impl ExcessChildren {
         let family = self.families.entry(root).or_default();
         family.children.insert(key.clone(), child);
         family.is_changed = true;
-    }
-
-    /// How many suspensions may begin.
-    fn free(&self) -> usize {
-        CONCURRENCY.saturating_sub(self.waiting.len().saturating_add(self.running))
     }
 
     /// The queued objects whose children are to be judged in this second. Where there are very many, that takes a while,
@@ -134,7 +109,8 @@ impl Controller {
                 of_namespace.push(found);
             }
         }
-        let free = self.excess_children.free();
+        self.child_suspensions.forget_lasting(self.now.moment);
+        let free = self.child_suspensions.free();
         for (key, excess, root) in take_turns(confirmed, self.excess_children.last.as_ref(), free) {
             self.excess_children.last = Some(key.namespace.clone());
             self.suspend_child(&key, &excess, &root);
@@ -162,7 +138,10 @@ impl Controller {
             .map(|(key, excess)| (key.clone(), excess))
             .collect();
         let before = std::mem::replace(&mut family.suspects, found.keys().cloned().collect());
-        let twice = found.into_iter().filter(|(key, _)| before.contains(key));
+        let now = self.now.moment;
+        let twice = found
+            .into_iter()
+            .filter(|(key, _)| before.contains(key) && self.child_suspensions.may_begin(key, now));
         twice
             .map(|(key, excess)| (key, excess, subject.clone()))
             .collect()
@@ -189,13 +168,18 @@ impl Controller {
             return;
         };
         warn!(namespace = %key.namespace, name = %key.name, root, ?excess, "a child of a queued object is suspended");
-        self.tell(key, &uid, note(excess, &root));
-        let write = Write::PatchJob {
+        let suspension = ChildSuspension {
             key: key.clone(),
-            patch: JobPatch::Merge(patch),
-            purpose: JobPurpose::Suspend,
+            uid,
+            write: Write::PatchJob {
+                key: key.clone(),
+                patch: JobPatch::Merge(patch),
+                purpose: JobPurpose::Suspend,
+            },
+            resource,
+            note: note(excess, &root),
         };
-        self.excess_children.waiting.push((write, resource));
+        self.child_suspensions.begin(suspension, self.now.moment);
     }
 
     /// Whether a queued object says itself how many pods it has, of which templates. What its children run beside these,

@@ -5,6 +5,7 @@
 //! Must not know what fits where, nor clients.
 
 mod admissions;
+pub(super) mod child_suspensions;
 pub(super) mod ended_term_admissions;
 pub(super) mod evictions;
 pub(super) mod excess;

@@ -7,7 +7,7 @@ use sluice_kinds::view::PodSetView;
 use sluice_kinds::{CompiledKind, Problem};
 
 use crate::cache::children::Child;
-use crate::cache::{JobKey, JobRecord, Uid};
+use crate::cache::{JobKey, JobRecord, Subject, Uid};
 use crate::controller::Controller;
 
 impl Controller {
@@ -55,6 +55,10 @@ impl Controller {
         self.excess_children.forget(key);
         if let Some(child) = self.objects.children.remove(key) {
             self.child_changed(&key.namespace, child.owner.map(|owner| owner.uid.clone()));
+            let subject = Subject::Job(child.uid);
+            if !self.objects.is_known(&subject) {
+                self.recorder.forget(&subject);
+            }
         }
     }
 

@@ -33,6 +33,7 @@ use crate::api::watch::Observation;
 use crate::api::write::Writer;
 use crate::cache::JobKey;
 use crate::cache::gates::dependencies::{DependencyOrder, DependencyReport};
+use crate::controller::decisions::child_suspensions::EndedSuspension;
 use crate::controller::intake::owners::Answer;
 use crate::controller::intake::rereads::ReadAgain;
 use crate::jobkinds::webhook_rules::Rules;
@@ -219,11 +220,12 @@ impl Shell {
                     Input::WriteEnded(Box::new(EndedWrite { sent, reply }))
                 });
             }
-            Output::SuspendChild { write, resource } => {
+            Output::SuspendChild(sent) => {
                 let writer = self.writer.clone();
                 self.writes.spawn(async move {
-                    drop(writer.send(write, resource).await);
-                    Input::ChildWritten
+                    let (write, resource) = (sent.write.clone(), sent.resource.clone());
+                    let reply = writer.send(write, resource).await;
+                    Input::ChildSuspensionEnded(Box::new(EndedSuspension { sent: *sent, reply }))
                 });
             }
             Output::WriteStatus(report) => {

@@ -19,7 +19,7 @@ use super::*;
 use crate::api::watch::Change;
 use crate::api::write::Reply;
 use crate::jobkinds::webhook_rules::Basis;
-use crate::plan::StatusPurpose;
+use crate::plan::{StatusPurpose, Write};
 use crate::process::clock::Moment;
 use crate::process::notices::Notices;
 use crate::process::term::Term;
