@@ -17,7 +17,7 @@ use sluice_kinds::problem::summarize;
 use sluice_kinds::view::{Finished, LabelledQueue, PodSetView};
 
 use self::disagreement::PODS_DISAGREE;
-use crate::cache::conditions::Type;
+use crate::cache::conditions::{self, Type};
 use crate::cache::workload::group_workload_name;
 use crate::cache::{GroupKey, PodKey, PodRecord, WorkloadKey, WorkloadRecord};
 use crate::plan::eviction_steps::requeue;
@@ -32,6 +32,8 @@ use crate::plan::writes::write::{StatusPurpose, Write};
 
 /// How long a controller may take to make pods again that were deleted, on a busy machine.
 pub const REPLACED_WITHIN: Duration = Duration::from_mins(1);
+/// The same of a deactivated group: a controller that is slow must not undo what an administrator has done.
+const DEACTIVATED_WITHIN: Duration = Duration::from_mins(10);
 
 /// What is told of pods that do not say the same of their group.
 const DISAGREE: &str = "its pods do not agree about it";
@@ -302,11 +304,19 @@ fn gone(situation: &GroupSituation<'_>) -> Plan {
 
 /// For how long the Workload of a group without pods stays, if it does.
 pub fn kept_for(record: &WorkloadRecord, now: Now) -> Option<Duration> {
-    let requeued = record.since(Type::Requeued)?;
-    if !record.is_made_again || record.is_finished() || record.status.admission.is_some() {
+    // It gave its quota back then. `Requeued` may have been false before.
+    let requeued = record.since(Type::QuotaReserved)?;
+    let was_evicted = conditions::is_true(&record.status.conditions, Type::Evicted)
+        && record.status.admission.is_none();
+    if !record.is_made_again || record.is_finished() || !was_evicted {
         return None;
     }
-    let until = requeued.checked_add(REPLACED_WITHIN).ok()?;
+    let within = if record.spec.active {
+        REPLACED_WITHIN
+    } else {
+        DEACTIVATED_WITHIN
+    };
+    let until = requeued.checked_add(within).ok()?;
     let left = Duration::try_from(until.duration_since(now)).ok()?;
     (!left.is_zero()).then_some(left)
 }

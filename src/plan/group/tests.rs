@@ -1,7 +1,8 @@
-use k8s_openapi::jiff::Timestamp;
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::*;
+use crate::plan::evictions::cause::Cause;
 use crate::plan::evictions::requeue_backoff;
 use crate::plan::fixtures::{mk_group_workload, mk_pod, release};
 
@@ -270,7 +271,7 @@ fn requeued_at(second: u32) -> Value {
         json!({"type": kind, "status": status, "reason": "X", "message": "",
             "lastTransitionTime": format!("1970-01-01T00:00:{second:02}Z")})
     };
-    json!({"conditions": [condition("Evicted", "True"), condition("Requeued", "True")]})
+    json!({"conditions": [condition("Evicted", "True"), condition("QuotaReserved", "False")]})
 }
 
 #[test]
@@ -285,6 +286,37 @@ fn the_workload_of_pods_that_are_made_again_stays_for_a_minute() {
     let (_, bare) = mk_group_workload(&pod_sets(2), &requeued_at(10));
     assert_eq!(kept_for(&bare, at(10)), None, "nobody makes them again");
     assert_eq!(planned(&[], Some(requeued_at(0))), "delete workload []");
+    let (_, mut deactivated) = made_again(&requeued_at(10));
+    deactivated.spec.active = false;
+    assert_eq!(
+        kept_for(&deactivated, at(600)),
+        Some(Duration::from_secs(10))
+    );
+}
+
+/// Whatever it was evicted for, and however often: the minute begins when it gives its quota back.
+#[test]
+fn the_workload_of_pods_that_are_made_again_stays_after_each_eviction() {
+    let at = |second: i64| Timestamp::from_second(second).unwrap();
+    let (_, mut record) = made_again(&admitted());
+    for (backs_off, hour) in [false, true, true, false, true].into_iter().zip(1..) {
+        let next = if backs_off {
+            workload::Next::QueueAfter(SignedDuration::from_secs(60))
+        } else {
+            workload::Next::Queue
+        };
+        let now = at(3600 * hour);
+        record.status = workload::evicted(&record, &Cause::timed_out(), now);
+        record.status = workload::requeued(&record, next, now);
+        assert_eq!(kept_for(&record, now), Some(REPLACED_WITHIN), "{hour}");
+        let admission = made_again(&admitted()).1.status.admission.unwrap();
+        record.status = workload::admitted(&record, admission, false, now);
+        let requeued = conditions::find(&record.status.conditions, Type::Requeued).unwrap();
+        assert_eq!(
+            (&*requeued.status, &*requeued.reason),
+            ("False", "Admitted")
+        );
+    }
 }
 
 #[test]

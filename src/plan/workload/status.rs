@@ -68,7 +68,8 @@ pub fn admitted(
         reason: "QuotaReserved",
         message: format!("Admitted again by ClusterQueue {queue:?}"),
     }));
-    if conditions::is_true(&record.status.conditions, Type::Requeued) {
+    // It may say that it backs off until a time that has passed.
+    if conditions::find(&record.status.conditions, Type::Requeued).is_some() {
         sayings.push(ConditionUpdate {
             kind: Type::Requeued,
             is_true: false,
