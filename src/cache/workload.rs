@@ -85,6 +85,9 @@ pub struct WorkloadRecord {
     pub status: WorkloadStatus,
     /// What the times in `status` say on this process's clock.
     pub times: RecordedTimes,
+    /// Since when it had waited for the admission that it has, if this process has seen that. Its conditions say so no
+    /// more.
+    waited_since: Option<Timestamp>,
     /// An admission that does not count: its leader's term had ended when it came in, and the present
     /// leader has not taken it over.
     pub of_ended_term: Option<Admission>,
@@ -149,6 +152,7 @@ impl WorkloadRecord {
             unreadable,
             status: workload.status.unwrap_or_default(),
             times: RecordedTimes::default(),
+            waited_since: None,
             of_ended_term: None,
         };
         Ok((key, record))
@@ -183,6 +187,21 @@ impl WorkloadRecord {
         let requeue_at = state.and_then(|state| state.requeue_at.as_ref());
         let recorded = recorded.chain(requeue_at.map(|at| at.0));
         self.times = RecordedTimes::see(recorded, known.map(|known| &known.times), sight);
+        let is_admitted = |record: &Self| record.status.admission.is_some();
+        self.waited_since = known.filter(|_| is_admitted(self)).and_then(|known| {
+            if is_admitted(known) {
+                known.waited_since
+            } else {
+                known.waits_since()
+            }
+        });
+    }
+
+    /// Since when it waits, or had waited before its admission: since it was made, or since its last eviction. If it was
+    /// evicted and admitted again before this process began, since that admission.
+    pub fn waits_since(&self) -> Option<Timestamp> {
+        let waits_since = || self.since(Type::Evicted).max(self.created);
+        self.waited_since.or_else(waits_since)
     }
 
     /// When it waits in its queue again, where it backs off for no longer than `longest`.

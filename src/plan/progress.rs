@@ -11,6 +11,8 @@ use crate::plan::writes::plan_and_notes::Now;
 
 /// The reason of PodsReady for pods that were ready once and are not any more.
 const WAIT_FOR_RECOVERY: &str = "WaitForRecovery";
+/// The reason of `PodsReady` where all pods are ready that were so before.
+pub const RECOVERED: &str = "Recovered";
 
 /// How many pods of a pod set may run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -116,7 +118,7 @@ fn readiness(known: &[Condition], is_ready: bool) -> Option<ConditionUpdate> {
     let (reason, message) = match (was_ready, is_ready) {
         (true, true) | (false, false) => return None,
         (true, false) => (WAIT_FOR_RECOVERY, "Not all of its pods are ready any more"),
-        (false, true) if had_to_recover => ("Recovered", "All of its pods are ready again"),
+        (false, true) if had_to_recover => (RECOVERED, "All of its pods are ready again"),
         (false, true) => ("Started", "All of its pods are ready"),
     };
     Some(ConditionUpdate {

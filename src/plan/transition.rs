@@ -8,6 +8,7 @@ use crate::cache::WorkloadRecord;
 use crate::cache::conditions::{self, Type};
 use crate::cache::held::Gated;
 use crate::plan::evictions::cause::PREEMPTED;
+use crate::plan::progress::RECOVERED;
 
 /// The reason of a deactivation after too many backoffs.
 pub const LIMIT_EXCEEDED: &str = "RequeuingLimitExceeded";
@@ -87,7 +88,9 @@ pub fn turns(before: &WorkloadRecord, after: &WorkloadRecord) -> Vec<Turn> {
     if !holds(before) && holds(after) && !after.is_finished() {
         turns.push(Turn::Admitted);
     }
-    if is_new(before, after, Type::PodsReady) && !after.is_evicting() {
+    // A pod that was replaced is no new start.
+    let has_recovered = reason(after, Type::PodsReady) == RECOVERED;
+    if is_new(before, after, Type::PodsReady) && !has_recovered && !after.is_evicting() {
         turns.push(Turn::Ready);
     }
     if !before.is_evicting() && after.is_evicting() {
@@ -108,11 +111,6 @@ pub fn turns(before: &WorkloadRecord, after: &WorkloadRecord) -> Vec<Turn> {
         });
     }
     turns
-}
-
-/// Since when a Workload waits, or waited before its admission: since it was made, or since its last eviction.
-pub fn waits_since(record: &WorkloadRecord) -> Option<Timestamp> {
-    record.since(Type::Evicted).max(record.created)
 }
 
 /// When it was evicted last.
@@ -175,9 +173,13 @@ mod tests {
     use sluice_kinds::gates::{self, ADMISSION_GATED_BY};
     use sluice_kinds::view::LabelledQueue;
 
+    use k8s_openapi::jiff::SignedDuration;
+
     use super::*;
     use crate::cache::kept_gates::KeptGates;
     use crate::plan::fixtures::mk_group_workload;
+    use crate::plan::workload;
+    use crate::process::recorded_times::Sight;
 
     fn mk_record(conditions: &[(&str, bool, &str)], holds: bool) -> WorkloadRecord {
         let conditions: Vec<Value> = conditions
@@ -201,6 +203,8 @@ mod tests {
         let waits = || mk_record(&[("QuotaReserved", false, "WaitingForQuota")], false);
         let runs = || mk_record(&[("Admitted", true, "Admitted")], true);
         let ready = || mk_record(&[("PodsReady", true, "PodsReady")], true);
+        let recovers = || mk_record(&[("PodsReady", false, "WaitForRecovery")], true);
+        let recovered = mk_record(&[("PodsReady", true, "Recovered")], true);
         let evicted = |reason| mk_record(&[("Evicted", true, reason)], true);
         let preempted = mk_record(
             &[
@@ -224,6 +228,7 @@ mod tests {
             ("taken over", runs(), runs(), ""),
             ("ready", runs(), ready(), "ready"),
             ("ready already", ready(), ready(), ""),
+            ("ready again", recovers(), recovered, ""),
             (
                 "stopped",
                 runs(),
@@ -342,5 +347,26 @@ mod tests {
             });
             assert_eq!(turn, expected, "{name}");
         }
+    }
+
+    /// What was evicted before waits since that eviction, also when its conditions speak of its new admission.
+    #[test]
+    fn an_admission_keeps_since_when_it_was_waited_for() {
+        let at = |second: i64| Timestamp::from_second(1_767_225_600 + second).unwrap();
+        let sight = |second| Sight {
+            now: at(second),
+            ahead: SignedDuration::ZERO,
+        };
+        let mut waits = mk_record(&[("Evicted", true, "Preempted")], false);
+        waits.see_times(None, sight(0));
+        let mut admitted = waits.clone();
+        let admission = mk_record(&[], true).status.admission.unwrap();
+        admitted.status = workload::admitted(&waits, admission, true, at(500));
+        let readmitted = admitted.clone();
+        admitted.see_times(Some(&waits), sight(500));
+        let mut ready = admitted.clone();
+        ready.see_times(Some(&admitted), sight(900));
+        assert_eq!(ready.waits_since(), Some(at(0)));
+        assert_eq!(readmitted.waits_since(), Some(at(500)), "after a restart");
     }
 }

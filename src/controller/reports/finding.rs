@@ -14,7 +14,6 @@ use crate::cache::conditions::{self, Type};
 use crate::cache::workload::workload_name;
 use crate::cache::{JobKey, JobRecord, PodKey, PodRecord, Subject, WorkloadKey, WorkloadRecord};
 use crate::controller::Controller;
-use crate::plan::transition;
 use crate::plan::workload::pending_reason::{self, NotReserved};
 use crate::process::hashing::HashMap;
 use crate::visibility::{Findings, Found, HOLDERS_MAX, Job, Named, State, Stated, Why};
@@ -87,7 +86,7 @@ impl Controller {
         let subject = record.owner.as_ref()?.subject.clone();
         let (state, why) = self.how_it_stands(&subject, &key, record);
         let since = match state {
-            State::Pending | State::Gated => transition::waits_since(record),
+            State::Pending | State::Gated => record.waits_since(),
             _ => record.since(Type::QuotaReserved).or(record.created),
         };
         let gates = match state {

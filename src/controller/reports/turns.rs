@@ -91,7 +91,7 @@ impl Controller {
             };
             let began = match turn {
                 Turn::Admitted | Turn::Deactivated { .. } | Turn::Reactivated => {
-                    transition::waits_since(before)
+                    before.waits_since()
                 }
                 Turn::Requeued { .. } => transition::evicted_at(before),
                 Turn::Ready => transition::admitted_at(after),
@@ -127,12 +127,12 @@ impl Controller {
         let since = |at: Option<Timestamp>| at.map_or(Duration::ZERO, |at| self.since(at));
         match turn {
             Turn::Admitted => {
-                let waited = since(transition::waits_since(before));
+                let waited = since(before.waits_since());
                 self.metrics.workloads.admitted(queue, class, waited);
             }
             Turn::Ready => {
                 let admitted = transition::admitted_at(after);
-                let waited = since(transition::waits_since(before));
+                let waited = since(before.waits_since());
                 self.metrics
                     .workloads
                     .ready(queue, class, waited, since(admitted));

@@ -9,7 +9,6 @@ use sluice_engine::{Amount, LocalQueueKey, Pending, QueueName, ResourceName, Wor
 use crate::cache::conditions::{self, Type};
 use crate::cache::{Subject, WorkloadKey, WorkloadRecord};
 use crate::controller::Controller;
-use crate::plan::transition;
 use crate::process::hashing::HashSet;
 use crate::visibility::{Job, QueueRef, Taken, WAITING_MAX, Waiting, Why};
 
@@ -173,7 +172,7 @@ impl Shown {
         Self {
             name: key.name.clone(),
             made: record.created,
-            since: transition::waits_since(record),
+            since: record.waits_since(),
             job: owner.map(|owner| Job {
                 group: taking.share(&owner.group_kind.0),
                 kind: taking.share(&owner.group_kind.1),
