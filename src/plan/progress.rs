@@ -110,6 +110,12 @@ pub(super) fn not_started() -> ConditionUpdate {
     }
 }
 
+/// Whether all pods have been ready since the admission: an admission takes back what `PodsReady` said before.
+pub fn were_ready(known: &[Condition]) -> bool {
+    let known = conditions::find(known, Type::PodsReady);
+    known.is_some_and(|known| known.status == "True" || known.reason == WAIT_FOR_RECOVERY)
+}
+
 /// What PodsReady is to say, if that is something new. That it is not there yet says enough.
 fn readiness(known: &[Condition], is_ready: bool) -> Option<ConditionUpdate> {
     let known = conditions::find(known, Type::PodsReady);

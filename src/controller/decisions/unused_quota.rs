@@ -15,6 +15,7 @@ use crate::plan::engine_state::Unused;
 use crate::plan::evictions::requeue_backoff::{self, Backoff};
 use crate::plan::evictions::unused_quota;
 use crate::plan::group::REPLACED_WITHIN;
+use crate::plan::progress::were_ready;
 use crate::process::clock::Moment;
 use crate::process::hashing::HashMap;
 use crate::process::invariants::violated;
@@ -105,7 +106,9 @@ impl Controller {
         let admission = record.status.admission.as_ref();
         let terms = admission.and_then(|of| self.cluster.reservations.get(&of.cluster_queue));
         let pods = self.objects.pods_of(subject);
-        let all_have = unused_quota::all_have_nodes(record, pods.iter().map(|(_, pod)| *pod));
+        // Some pods are counted and never seen by their label, as the submitter of a RayJob.
+        let all_have = were_ready(&record.status.conditions)
+            || unused_quota::all_have_nodes(record, pods.iter().map(|(_, pod)| *pod));
         // What this process has not seen: without nodes it would have been evicted before.
         let must_have_had = || {
             let since = unused_since.zip(terms);

@@ -316,3 +316,18 @@ fn a_batch_job_tells_which_pods_it_will_not_replace() {
         assert_eq!(sets[0].reclaimable, expected, "{name}");
     }
 }
+
+#[test]
+fn pods_were_ready_once_they_have_been() {
+    let rows = [
+        ("True", "Started", true),
+        ("True", "Recovered", true),
+        ("False", "WaitForRecovery", true),
+        ("False", "WaitForStart", false),
+    ];
+    for (status, reason, expected) in rows {
+        let known: Vec<Condition> = serde_json::from_value(pods_ready(status, reason)).unwrap();
+        assert_eq!(were_ready(&known), expected, "{reason}");
+    }
+    assert!(!were_ready(&[]), "its kind says nothing");
+}
