@@ -19,6 +19,10 @@ pub mod not_queued {
     pub const ON_HOLD: &str = "OnHold";
     /// No JobKind declares the kind of its job any more.
     pub const KIND_NOT_DECLARED: &str = "KindNotDeclared";
+    /// The JobKind of its job is not ready, so its jobs are not watched.
+    pub const KIND_NOT_READY: &str = "KindNotReady";
+    /// Not all pods of its group exist.
+    pub const GROUP_INCOMPLETE: &str = "GroupIncomplete";
     /// It names a priority class that its ClusterQueue does not allow.
     pub const PRIORITY_CLASS_NOT_ALLOWED: &str = "PriorityClassNotAllowed";
     /// It names a priority class that is not there.
@@ -26,10 +30,12 @@ pub mod not_queued {
     /// Its job is being deleted.
     pub const DELETED: &str = "Deleted";
     /// All of them.
-    pub const ALL: [&str; 6] = [
+    pub const ALL: [&str; 8] = [
         SCHEDULING_GATED,
         ON_HOLD,
         KIND_NOT_DECLARED,
+        KIND_NOT_READY,
+        GROUP_INCOMPLETE,
         PRIORITY_CLASS_NOT_ALLOWED,
         PRIORITY_CLASS_NOT_FOUND,
         DELETED,

@@ -305,7 +305,7 @@ impl Controller {
             is_undecided,
             may_wait: &|| {
                 is_free
-                    && !self.unused.backs_off(pod, self.now.moment)
+                    && self.unused.backs_off_until(pod, self.now).is_none()
                     && self.pod_priority(&key.namespace, pod).is_ok()
             },
             now: self.now.wall,
@@ -316,7 +316,7 @@ impl Controller {
         {
             (self.expected).note_terminating(subject, held.queue.as_str(), until);
         }
-        if state == WorkloadState::Pending {
+        if state == WorkloadState::Pending || self.unused.backs_off_until(pod, self.now).is_some() {
             self.pending_reasons.insert(subject, self.now);
         }
         let place_of = |gate: &Gate| self.place_of(gate);

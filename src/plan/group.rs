@@ -238,6 +238,18 @@ fn taken(
     taken.into_iter().chain(lifted).max().map(Time)
 }
 
+/// How many pods of a group exist, and how many it has.
+pub fn present(pods: &[(&PodKey, &PodRecord)], record: &WorkloadRecord) -> (usize, usize) {
+    let recorded = || {
+        let counts = record.spec.pod_sets.iter().map(|set| i64::from(set.count));
+        u32::try_from(counts.sum::<i64>()).unwrap_or_default()
+    };
+    let first = pods.first().and_then(|(_, first)| group(first));
+    let total = first.map_or_else(recorded, |group| group.total);
+    let total = usize::try_from(total).unwrap_or(usize::MAX);
+    (counted(pods, total).len(), total)
+}
+
 /// Whether the group can be admitted: it is complete, is what its Workload says, and no other gate
 /// is left on any of its pods.
 pub fn is_ready(pods: &[(&PodKey, &PodRecord)], record: &WorkloadRecord) -> bool {

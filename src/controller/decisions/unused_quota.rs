@@ -16,7 +16,7 @@ use crate::plan::evictions::requeue_backoff::{self, Backoff};
 use crate::plan::evictions::unused_quota;
 use crate::plan::group::REPLACED_WITHIN;
 use crate::plan::progress::were_ready;
-use crate::process::clock::Moment;
+use crate::process::clock::{Moment, Now};
 use crate::process::hashing::HashMap;
 use crate::process::invariants::violated;
 
@@ -44,11 +44,11 @@ impl UnusedQuota {
         }
     }
 
-    /// Whether a pod backs off, as others of its controller have timed out.
-    pub fn backs_off(&self, pod: &PodRecord, now: Moment) -> bool {
-        let owner = pod.owner.as_ref();
-        let backoff = owner.and_then(|owner| self.pod_backoffs.get(&owner.uid));
-        backoff.is_some_and(|backoff| now < backoff.until)
+    /// Until when a pod backs off, if it does, as others of its controller have timed out.
+    pub fn backs_off_until(&self, pod: &PodRecord, now: Now) -> Option<Timestamp> {
+        let backoff = self.pod_backoffs.get(&pod.owner.as_ref()?.uid)?;
+        let left = backoff.until.since(now.moment);
+        (!left.is_zero()).then(|| now.wall.saturating_add(left).unwrap_or(Timestamp::MAX))
     }
 
     /// Where the pods of a controller are that have timed out.

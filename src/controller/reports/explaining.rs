@@ -146,7 +146,9 @@ impl Controller {
             .or_else(|| pending_reason::deactivated(record))
             .or_else(|| self.paused(subject))
             .or_else(|| self.without_priority(subject, record))
-            .or_else(|| self.behind_gates(subject));
+            .or_else(|| self.behind_gates(subject))
+            .or_else(|| self.kind_not_ready(subject))
+            .or_else(|| self.incomplete(subject, record));
         said.or_else(|| {
             let explanation = self.engine.explain(&subject.id())?;
             let head = self.name_of_head(&explanation, Some(&*key.namespace));
@@ -172,7 +174,11 @@ impl Controller {
         }
         let explanation = self.engine.explain(&subject.id());
         let namespace = self.objects.pods.key(uid).map(|key| &key.namespace);
-        let said = explanation.as_ref().and_then(|explanation| {
+        let backs_off = self.unused.backs_off_until(pod, self.now);
+        let backs_off =
+            backs_off.map(|at| (NotReserved::BACKING_OFF, pending_reason::backs_off(at)));
+        let said = backs_off.or_else(|| {
+            let explanation = explanation.as_ref()?;
             let head = self.name_of_head(explanation, namespace.map(|namespace| &**namespace));
             pending_reason::waiting(explanation, head.as_deref())
         });
@@ -241,6 +247,25 @@ impl Controller {
             let is_missing = reading.pod_sets.is_ok() && !self.are_gated_pods_there(subject, job);
             is_missing.then(pending_reason::behind_gates_to_come)
         })
+    }
+
+    /// What a Workload waits for whose job is of a kind that can't be watched now.
+    fn kind_not_ready(&self, subject: &Subject) -> Option<(NotReserved, String)> {
+        let (key, _) = self.objects.job_of(subject)?;
+        (!self.kinds.is_listed(&key.kind)).then(|| pending_reason::kind_not_ready(&key.kind))
+    }
+
+    /// What the Workload of a group waits for some of whose pods are gone.
+    fn incomplete(
+        &self,
+        subject: &Subject,
+        record: &WorkloadRecord,
+    ) -> Option<(NotReserved, String)> {
+        let Subject::Group(_) = subject else {
+            return None;
+        };
+        let (present, total) = group::present(&self.objects.pods_by_age(subject), record);
+        (present < total).then(|| pending_reason::incomplete(present, total))
     }
 
     /// What a Workload waits for whose job its user has suspended.

@@ -142,9 +142,11 @@ impl Controller {
             return (State::Pending, None);
         };
         let state = match reason {
-            NotReserved::Pending(_) | NotReserved::NoPriority(_) | NotReserved::KindNotDeclared => {
-                State::Pending
-            }
+            NotReserved::Pending(_)
+            | NotReserved::NoPriority(_)
+            | NotReserved::KindNotDeclared
+            | NotReserved::KindNotReady
+            | NotReserved::GroupIncomplete => State::Pending,
             NotReserved::SchedulingGated => State::Gated,
             NotReserved::OnHold => State::OnHold,
             NotReserved::Deactivated | NotReserved::Deleted => State::Inactive,

@@ -31,6 +31,10 @@ pub enum NotReserved {
     OnHold,
     /// No JobKind declares the kind of its job any more.
     KindNotDeclared,
+    /// The JobKind of its job is not ready.
+    KindNotReady,
+    /// Not all pods of its group exist.
+    GroupIncomplete,
     /// It is deactivated.
     Deactivated,
     /// Its job is being deleted.
@@ -51,6 +55,8 @@ impl NotReserved {
             Self::SchedulingGated => not_queued::SCHEDULING_GATED,
             Self::OnHold => not_queued::ON_HOLD,
             Self::KindNotDeclared => not_queued::KIND_NOT_DECLARED,
+            Self::KindNotReady => not_queued::KIND_NOT_READY,
+            Self::GroupIncomplete => not_queued::GROUP_INCOMPLETE,
             Self::Deactivated => "Deactivated",
             Self::Deleted => not_queued::DELETED,
         }
@@ -61,12 +67,14 @@ impl NotReserved {
     pub fn note(self, message: String) -> Note {
         match self {
             Self::Pending(reason) if !reason.is_inadmissible() => Note::normal("Pending", message),
-            Self::Pending(_) | Self::KindNotDeclared | Self::Deactivated => {
+            Self::Pending(_) | Self::KindNotDeclared | Self::KindNotReady | Self::Deactivated => {
                 Note::warning("Inadmissible", message)
             }
             Self::NoPriority(reason) => Note::warning(reason, message),
             Self::OnHold => Note::normal(SUSPENDED, message),
-            Self::SchedulingGated | Self::Deleted => Note::normal(self.as_str(), message),
+            Self::SchedulingGated | Self::GroupIncomplete | Self::Deleted => {
+                Note::normal(self.as_str(), message)
+            }
         }
     }
 }
@@ -122,6 +130,22 @@ pub fn behind_gates(gates: &BTreeSet<&str>) -> Option<(NotReserved, String)> {
 pub fn behind_gates_to_come() -> (NotReserved, String) {
     let message = "Not queued: its pod template has scheduling gates of others, and not all of its pods exist; it is queued when they do, and these gates are gone";
     (NotReserved::SchedulingGated, message.to_owned())
+}
+
+/// What the Workload of a group waits for that has lost pods.
+pub fn incomplete(present: usize, total: usize) -> (NotReserved, String) {
+    let message = format!(
+        "Not queued: {present} of {total} pods of this group exist; it is queued when all do"
+    );
+    (NotReserved::GroupIncomplete, message)
+}
+
+/// What the Workloads of a kind wait for whose JobKind is not ready.
+pub fn kind_not_ready(job_kind: &str) -> (NotReserved, String) {
+    let message = format!(
+        "Not queued: JobKind {job_kind:?} is not ready, as its condition Ready says; it is queued when that is"
+    );
+    (NotReserved::KindNotReady, message)
 }
 
 /// What a Workload waits for that backs off until then.

@@ -19,6 +19,7 @@ both_ways!(
     a_group_that_is_not_to_be_retried_ends,
     a_succeeded_pod_that_is_deleted_has_done_its_part,
     a_foreign_gate_on_one_holds_the_group,
+    a_group_that_has_lost_a_pod_says_so,
     pods_of_a_group_may_differ,
 );
 
@@ -218,6 +219,29 @@ async fn a_succeeded_pod_that_is_deleted_has_done_its_part(admission: Admission)
         let expected = ("True", "Succeeded", "All 2 pods of the group succeeded");
         assert_eq!(finished, Some(expected));
         Ok(())
+    })
+    .await
+}
+
+/// It waits for its pod then, and not for quota.
+async fn a_group_that_has_lost_a_pod_says_so(admission: Admission) -> Result<()> {
+    play(admission, "group-lost", async |scene| {
+        scene.queue(&[quota("cpu", "1")]).await?;
+        for name in ["a", "b"] {
+            scene.create(&member(name, 2).json()).await?;
+        }
+        let says = |workload: &Value, reason: &str| {
+            condition(workload, "QuotaReserved").is_some_and(|(_, r, _)| r == reason)
+        };
+        see_group(scene, "waiting", |w| says(w, "ExceedsMaxQuota")).await?;
+        scene.delete("Pod", "b").await?;
+        let workload = see_group(scene, "incomplete", |w| says(w, "GroupIncomplete")).await?;
+        let message = "Not queued: 1 of 2 pods of this group exist; it is queued when all do";
+        let expected = Some(("False", "GroupIncomplete", message));
+        assert_eq!(condition(&workload, "QuotaReserved"), expected);
+        scene.set_cpu("2").await?;
+        scene.create(&member("c", 2).json()).await?;
+        scene.see_so_many("running", 2, is_running).await.map(drop)
     })
     .await
 }
