@@ -154,10 +154,13 @@ impl Writer {
         let begun = Moment::now();
         let sent = deadline(api.patch_status(name, &params(), &patch)).await;
         let is_done = sent.is_ok();
-        if let Err(failure) = sent {
-            warn!(kind = %resource.kind, name, failure = %failure.text(), "status was not written");
-        }
-        let outcome = if is_done { "done" } else { "unknown" };
+        let outcome = match sent {
+            Ok(_) => "done",
+            Err(failure) => {
+                warn!(kind = %resource.kind, name, failure = %failure.text(), "status was not written");
+                outcome(&failure.into_reply())
+            }
+        };
         self.metrics
             .traffic
             .write("queue_status", outcome, begun.elapsed());

@@ -28,7 +28,7 @@ use crate::process::metrics::Metrics;
 
 /// Status writes at the same time.
 const CONCURRENCY: usize = 8;
-/// Statuses of queues and cohorts that are written again in a second. Where short jobs run every queue
+/// Statuses that are written again in a second. Where short jobs run every queue
 /// changes all the time, and each of these writes costs as much as one that admits a job.
 const AGAIN_PER_SECOND: usize = 10;
 /// What was not written for so long is written at once.
@@ -91,11 +91,11 @@ impl Statuses {
         self.local_queues(engine, cluster, objects, kinds, now);
         self.cohorts(engine, cluster, now);
         self.gates(cluster, objects, kinds, metrics, now);
+        self.job_kinds(kinds, now);
         self.written.retain(|_, at| present.since(*at) < AGAIN);
         put_off(&mut self.waiting, |report| {
             self.written.get(&report.place).copied()
         });
-        self.job_kinds(kinds, now);
     }
 
     fn cluster_queues(&mut self, engine: &Engine, cluster: &Cluster, now: Timestamp) {
