@@ -304,7 +304,7 @@ fn admitted_sets(
     key: &WorkloadKey,
     record: &WorkloadRecord,
 ) -> impl Iterator<Item = (Arc<str>, Arc<str>)> {
-    let is_admitted = record.status.admission.is_some() && !record.is_finished();
+    let is_admitted = record.holds_quota();
     let sets = record.spec.pod_sets.iter().filter(move |_| is_admitted);
     sets.map(|set| (key.namespace.clone(), set.name.as_str().into()))
 }

@@ -247,6 +247,11 @@ impl PodRecord {
         }
     }
 
+    /// What it was admitted with, if that is recorded and can be read.
+    pub fn recorded_admission(&self) -> Option<&PodAdmission> {
+        self.admitted.as_ref()?.as_ref().ok()
+    }
+
     /// Notes what its times say on this process's clock; `known` is what was known of it before. What leaders recorded
     /// is seen as `sight` says. The others are by the clock of an API server, of which nothing is known.
     pub fn see_times(&mut self, known: Option<&Self>, sight: Sight) {
@@ -254,7 +259,7 @@ impl PodRecord {
             ahead: SignedDuration::ZERO,
             ..sight
         };
-        let admitted = self.admitted.as_ref().and_then(|read| read.as_ref().ok());
+        let admitted = self.recorded_admission();
         let (recorded, sight) = match admitted {
             Some(admitted) => (Some(admitted.at.0), sight),
             None => (self.created, by_server),

@@ -239,6 +239,16 @@ impl WorkloadRecord {
         self.status.admission.is_some() && self.is(Type::Evicted)
     }
 
+    /// Whether it is admitted and has not finished. One that is evicted is so until its pods are gone.
+    pub fn holds_quota(&self) -> bool {
+        self.status.admission.is_some() && !self.is_finished()
+    }
+
+    /// Whether it is neither admitted nor finished.
+    pub fn waits(&self) -> bool {
+        self.status.admission.is_none() && !self.is_finished()
+    }
+
     /// Whether it was evicted and has not given its quota back in time: nobody is kept waiting for it.
     pub fn is_stalled(&self) -> bool {
         self.is_evicting() && self.is(Type::Stalled)

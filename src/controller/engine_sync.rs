@@ -254,7 +254,7 @@ impl Controller {
     /// Whether a job has usage.
     pub(in crate::controller) fn holds_quota(&self, subject: &Subject) -> bool {
         let workload = self.objects.workload_of(subject);
-        workload.is_some_and(|(_, w)| w.status.admission.is_some() && !w.is_finished())
+        workload.is_some_and(|(_, w)| w.holds_quota())
             || self.engine.admission(&subject.id()).is_some()
     }
 

@@ -243,7 +243,7 @@ impl Controller {
         self.set_ended_term_aside(&key, &mut record);
         let known = self.objects.workload(&key);
         record.see_times(known.filter(|known| known.uid == record.uid), self.sight());
-        let waits = record.status.admission.is_none() && !record.is_finished();
+        let waits = record.waits();
         let known = self.objects.workload(&key);
         let is_new = known.is_none_or(|known| known.uid != record.uid);
         if let Some(known) = known
@@ -254,8 +254,7 @@ impl Controller {
         }
         let before = known.and_then(|known| known.owner.as_ref());
         let before = before.map(|owner| owner.subject.clone());
-        let held_quota =
-            known.is_some_and(|known| known.status.admission.is_some() && !known.is_finished());
+        let held_quota = known.is_some_and(|known| known.holds_quota());
         if !self.objects.put_workload(key.clone(), record) {
             return;
         }

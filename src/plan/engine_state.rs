@@ -179,7 +179,7 @@ pub fn pod_state(situation: &PodSituation<'_>) -> WorkloadState {
 /// What a pod uses without Sluice's gate.
 fn pod_admission(situation: &PodSituation<'_>) -> Option<Admission> {
     let PodSituation { pod, asks, .. } = situation;
-    let recorded = pod.admitted.as_ref().and_then(|found| found.as_ref().ok());
+    let recorded = pod.recorded_admission();
     let (queue, flavors) = if let Some(admitted) = situation.own.or(recorded) {
         let queue = admitted.cluster_queue.as_str();
         ((queue, admitted.cohort.as_deref()), &admitted.flavors)

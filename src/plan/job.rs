@@ -109,9 +109,7 @@ fn plan_kept(situation: &JobSituation<'_>) -> Plan {
 /// What keeps it may keep it for long: as long as it is there it gives quota back like any other.
 fn deleting(situation: &JobSituation<'_>) -> Plan {
     let JobSituation { job, workload, .. } = situation;
-    let admitted = workload.filter(|(_, record)| {
-        record.status.admission.is_some() && !record.is_finished() && !record.deleting
-    });
+    let admitted = workload.filter(|(_, record)| record.holds_quota() && !record.deleting);
     let (Some((key, record)), Ok(reading)) = (admitted, &job.reading) else {
         return Plan::default();
     };

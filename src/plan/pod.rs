@@ -387,7 +387,7 @@ pub fn queue_of(pod: &PodRecord) -> Option<&str> {
     match &pod.queue {
         LabelledQueue::Named(queue) => Some(queue),
         LabelledQueue::None | LabelledQueue::Invalid(_) => {
-            let has_usage = pod.queue_gate.is_none() && matches!(pod.admitted, Some(Ok(_)));
+            let has_usage = pod.queue_gate.is_none() && pod.recorded_admission().is_some();
             has_usage.then_some("")
         }
     }

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use crate::process::clock::Moment;
+use crate::process::invariants::violated;
 
 /// The name of a term: `leaseTransitions` of the Lease and the Lease's UID, as in `7.0f8fad5b-…`. Each
 /// acquisition has another one, also by a process that comes back under its old name, and also after the
@@ -44,7 +45,9 @@ impl Term {
 
     /// It begins. A process has one term at most: it ends with it.
     pub fn begin(&self, name: &str) {
-        let _ = self.name.set(name.into());
+        if self.name.set(name.into()).is_err() {
+            violated("a process has one term at most");
+        }
     }
 
     /// It lasts until then.

@@ -92,7 +92,7 @@ impl Controller {
         };
         let write = if self.ended_terms.has_pod(uid) {
             // It runs where its first flavors say.
-            let recorded = pod.admitted.as_ref().and_then(|found| found.as_ref().ok());
+            let recorded = pod.recorded_admission();
             let is_same = recorded.is_some_and(|recorded| {
                 recorded.cluster_queue == admitted.cluster_queue
                     && recorded.flavors == admitted.flavors

@@ -211,7 +211,7 @@ impl Controller {
     }
 
     fn is_of_this_term(&self, pod: &PodRecord) -> bool {
-        let admitted = pod.admitted.as_ref().and_then(|found| found.as_ref().ok());
+        let admitted = pod.recorded_admission();
         admitted
             .is_some_and(|admitted| admitted.term.as_deref() == Some(&**self.ended_terms.term()))
     }

@@ -346,7 +346,7 @@ impl Controller {
         for uid in self.own_usage.take_due(LOOKS_MAX) {
             self.sync_pod(&uid);
             let pod = self.objects.pods.of(&uid);
-            if pod.is_some_and(|(_, pod)| !matches!(pod.admitted, Some(Ok(_)))) {
+            if pod.is_some_and(|(_, pod)| pod.recorded_admission().is_none()) {
                 self.agenda.plan(Subject::Pod(uid));
             }
         }
@@ -358,7 +358,7 @@ impl Controller {
         key: &PodKey,
         pod: &PodRecord,
     ) -> Option<(PodAdmission, Note)> {
-        let is_missing = pod.mode != PodMode::Single && !matches!(pod.admitted, Some(Ok(_)));
+        let is_missing = pod.mode != PodMode::Single && pod.recorded_admission().is_none();
         if !is_missing || self.quota_of(key, pod) != QuotaOf::Own {
             return None;
         }

@@ -45,7 +45,7 @@ impl Unreleased {
         job: Option<&JobRecord>,
         now: Moment,
     ) {
-        let is_kept = record.status.admission.is_some() && !record.is_finished();
+        let is_kept = record.holds_quota();
         if is_kept && !record.is_evicting() && job.is_some_and(is_to_be_released) {
             self.suspended.entry(subject.clone()).or_insert(now);
         } else {

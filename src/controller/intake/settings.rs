@@ -83,7 +83,7 @@ impl Controller {
             .pods
             .all()
             .filter(|(_, pod)| pod.mode == PodMode::Single && pod.is_released())
-            .filter(|(_, pod)| !matches!(pod.admitted, Some(Ok(_))))
+            .filter(|(_, pod)| pod.recorded_admission().is_none())
             .map(|(_, pod)| pod.uid.clone())
             .collect();
         for uid in uids {

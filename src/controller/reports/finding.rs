@@ -200,7 +200,7 @@ impl Controller {
         let id = subject.id();
         let gates = gates_of_pod(pod);
         let (state, why) = self.how_pod_stands(pod, &id, &gates)?;
-        let admitted = pod.admitted.as_ref().and_then(|read| read.as_ref().ok());
+        let admitted = pod.recorded_admission();
         let admitted = admitted.filter(|_| matches!(state, State::Admitted | State::Evicted));
         Some(self.stated(Stated {
             found: found_of_pod(&key),

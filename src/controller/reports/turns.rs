@@ -154,7 +154,7 @@ impl Controller {
 
     /// Tells that a Workload is there: its job is queued.
     pub(in crate::controller) fn tell_queued(&self, key: &WorkloadKey, record: &WorkloadRecord) {
-        let waits = record.status.admission.is_none() && !record.is_finished();
+        let waits = record.waits();
         if !waits || !self.phase.has_listed() {
             return;
         }
@@ -349,10 +349,7 @@ fn line_of<'a>(key: &'a WorkloadKey, record: &'a WorkloadRecord) -> Line<'a> {
 }
 
 fn line_of_pod<'a>(key: &'a PodKey, pod: &'a PodRecord) -> Line<'a> {
-    let admitted = pod
-        .admitted
-        .as_ref()
-        .and_then(|admitted| admitted.as_ref().ok());
+    let admitted = pod.recorded_admission();
     let flavors = admitted.map(|admitted| &admitted.flavors);
     Line {
         kind: "Pod",

@@ -77,7 +77,7 @@ pub fn pod_unused_since(pod: &PodRecord) -> Option<Timestamp> {
 
 /// Since when a pod holds quota that was released by itself: what was never gated does since it was made.
 pub fn pod_usage_since(pod: &PodRecord) -> Option<Timestamp> {
-    let admitted = pod.admitted.as_ref().and_then(|found| found.as_ref().ok());
+    let admitted = pod.recorded_admission();
     let recorded = admitted.map(|admitted| admitted.at.0).or(pod.created);
     recorded.map(|at| pod.times.since(at))
 }

@@ -20,6 +20,7 @@ use tracing::{debug, info, warn};
 
 use super::leader_address::Leader;
 use crate::process::clock::{Moment, WallClock};
+use crate::process::invariants::violated;
 use crate::process::pulse::Pulse;
 use crate::process::term::Term;
 
@@ -174,10 +175,13 @@ impl Election {
             let sent = Moment::now();
             match self.attempt(false).await {
                 Ok(Outcome::Held) => {
+                    let Some(Mark { uid, transitions }) = &self.held else {
+                        violated("whoever holds the Lease has seen it");
+                        return false;
+                    };
+                    // A term that lasts has a name.
+                    self.term.begin(&format!("{transitions}.{uid}"));
                     self.term.extend(sent.after(self.timing.renew_deadline));
-                    if let Some(Mark { uid, transitions }) = &self.held {
-                        self.term.begin(&format!("{transitions}.{uid}"));
-                    }
                     let mut waited = std::pin::pin!(sleep(self.wait));
                     tokio::select! {
                         biased;
