@@ -30,7 +30,7 @@ use super::devices::Devices;
 use super::gates::Gates;
 use super::gates::dependencies::Dependencies;
 use crate::cache::source::Source;
-use kept::cannot_be_read;
+use kept::note_unreadable;
 pub use kept::{Fault, Kept, unknown};
 pub use read::text;
 use read::{first_flavors, held_cohort, held_local_queue, held_queue, parse};
@@ -226,13 +226,13 @@ impl Cluster {
         let mut events = Vec::new();
         match source {
             Source::ClusterQueue if is_in_force => {
-                cannot_be_read(&mut self.queues, name, object, &error);
+                note_unreadable(&mut self.queues, name, object, &error);
             }
             Source::Cohort if is_in_force => {
-                cannot_be_read(&mut self.cohorts, name, object, &error);
+                note_unreadable(&mut self.cohorts, name, object, &error);
             }
             Source::LocalQueue if is_in_force => {
-                cannot_be_read(&mut self.local_queues, &key, object, &error);
+                note_unreadable(&mut self.local_queues, &key, object, &error);
             }
             Source::ClusterQueue => {
                 self.queues.insert(name.to_owned(), unknown(object, &error));

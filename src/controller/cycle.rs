@@ -19,7 +19,8 @@ impl Controller {
         while let Some(wake) = self.agenda.take_due(now.moment) {
             self.awake(wake);
         }
-        if self.is_ready() {
+        self.begin_once_listed();
+        if self.phase.has_listed() {
             self.plan_and_decide();
         }
         self.take_outputs()
@@ -43,7 +44,7 @@ impl Controller {
             }
             self.ungate_pods(&subject);
         }
-        if !self.may_decide() {
+        if !self.advance_to_deciding() {
             return;
         }
         let now = time(self.now.wall);

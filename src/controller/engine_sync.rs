@@ -31,7 +31,7 @@ impl Controller {
 
     fn sync_recorded(&mut self, subject: &Subject) {
         let id = subject.id();
-        let unused = self.unused(subject);
+        let unused = self.note_unused(subject);
         let in_flight = self.writes.of(subject);
         let job = self.objects.job_of(subject).map(|(_, job)| job);
         let Some((key, workload)) = self.objects.workload_of(subject) else {

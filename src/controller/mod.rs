@@ -382,42 +382,42 @@ impl Controller {
         self.agenda.wake_at(self.now.moment.after(wait), wake);
     }
 
-    /// Whether everything has been listed once.
-    fn is_ready(&mut self) -> bool {
-        if !self.phase.has_listed()
-            && self.kinds.all_settled(self.now.moment)
-            && self.cluster.dependencies.all_settled(self.now.moment)
-        {
-            self.phase = Phase::Starting(AwaitedAtStart::new(self.now));
-            info!(
-                jobs = self.objects.jobs().count(),
-                workloads = self.objects.workloads().count(),
-                "everything is listed; decisions begin"
-            );
-            self.agenda.plan_all(
-                self.objects
-                    .jobs()
-                    .map(|(_, job)| Subject::Job(job.uid.clone())),
-            );
-            let pods = self.objects.pods.all().map(|(_, pod)| pod.uid.clone());
-            let pods: Vec<Uid> = pods.collect();
-            for uid in pods {
-                self.pod_changed(&uid);
-            }
-            let owners = self
-                .objects
-                .workloads()
-                .filter_map(|(_, w)| w.owner.as_ref());
-            self.agenda
-                .plan_all(owners.map(|owner| owner.subject.clone()));
-            self.set_doubtful_aside();
-            // What jobs were told before the start is not told again.
-            self.recorder.set_quiet(true);
-            self.decide_unmarked();
-            self.decide_again(self.objects.children.waiting());
-            self.plan_and_decide();
-            self.recorder.set_quiet(false);
+    /// Begins once everything has been listed: all that is known is planned, and nothing that was told before the start
+    /// is told again.
+    fn begin_once_listed(&mut self) {
+        let is_listed = self.kinds.all_settled(self.now.moment)
+            && self.cluster.dependencies.all_settled(self.now.moment);
+        if self.phase.has_listed() || !is_listed {
+            return;
         }
-        self.phase.has_listed()
+        self.phase = Phase::Starting(AwaitedAtStart::new(self.now));
+        info!(
+            jobs = self.objects.jobs().count(),
+            workloads = self.objects.workloads().count(),
+            "everything is listed; decisions begin"
+        );
+        self.agenda.plan_all(
+            self.objects
+                .jobs()
+                .map(|(_, job)| Subject::Job(job.uid.clone())),
+        );
+        let pods = self.objects.pods.all().map(|(_, pod)| pod.uid.clone());
+        let pods: Vec<Uid> = pods.collect();
+        for uid in pods {
+            self.pod_changed(&uid);
+        }
+        let owners = self
+            .objects
+            .workloads()
+            .filter_map(|(_, w)| w.owner.as_ref());
+        self.agenda
+            .plan_all(owners.map(|owner| owner.subject.clone()));
+        self.set_doubtful_aside();
+        // What jobs were told before the start is not told again.
+        self.recorder.set_quiet(true);
+        self.decide_unmarked();
+        self.decide_again(self.objects.children.waiting());
+        self.plan_and_decide();
+        self.recorder.set_quiet(false);
     }
 }

@@ -132,7 +132,7 @@ impl Controller {
                 self.pod_gone(&PodKey { namespace, name }, uid);
             }
             Source::JobKind => {
-                self.can_be_read(source, "", name);
+                self.note_readable(source, "", name);
                 self.job_kind_gone(name);
             }
             Source::Dependencies(kind, _) => {
@@ -212,15 +212,15 @@ impl Controller {
             Ok(read) => read,
             Err(error) => {
                 let error = error.to_string();
-                return self.cannot_be_read(&Source::Workload, about, &error, false);
+                return self.note_unreadable(&Source::Workload, about, &error, false);
             }
         };
         match &record.unreadable {
             Some(error) => {
                 let holds = record.status.admission.is_some();
-                self.cannot_be_read(&Source::Workload, about, error, holds);
+                self.note_unreadable(&Source::Workload, about, error, holds);
             }
-            None => self.can_be_read(&Source::Workload, &key.namespace, &key.name),
+            None => self.note_readable(&Source::Workload, &key.namespace, &key.name),
         }
         // An owner in another namespace is none (a forged reference).
         let owner = record.owner.clone().filter(|owner| {
@@ -329,7 +329,7 @@ impl Controller {
             return;
         }
         // Also one that could never be read, and is not known.
-        self.can_be_read(&Source::Workload, &key.namespace, &key.name);
+        self.note_readable(&Source::Workload, &key.namespace, &key.name);
         if let Some(Owner { subject, .. }) = self
             .objects
             .remove_workload(key)

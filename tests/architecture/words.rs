@@ -1,4 +1,5 @@
-//! The words of `engine/src`: identifiers use those of the glossary, and the name of a type is given once.
+//! The words of the code: identifiers of the engine use those of the glossary, the name of a type is given once, and a
+//! name that asks a question changes nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -52,4 +53,25 @@ fn the_name_of_a_type_is_given_once() {
         }
     }
     assert!(known.len() > 50, "the sources were not read");
+}
+
+/// `is_ready(&mut self)` that begins something is not read as what it does.
+#[test]
+fn a_question_changes_nothing() {
+    let mut found = BTreeSet::new();
+    for source in of_crate("") {
+        for (at, _) in source.code.match_indices("fn ") {
+            let rest = &source.code[at + 3..];
+            let name = rest.split('(').next().unwrap_or_default();
+            let asks = ["is", "has", "may", "can", "are", "was", "had", "were"]
+                .contains(&name.split('_').next().unwrap_or_default());
+            let arguments = rest
+                .split_once('(')
+                .map_or("", |(_, rest)| rest.trim_start());
+            if asks && arguments.starts_with("&mut self") {
+                found.insert(format!("{name} in {}", source.path));
+            }
+        }
+    }
+    assert!(found.is_empty(), "{found:#?}");
 }

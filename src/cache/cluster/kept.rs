@@ -45,7 +45,7 @@ impl<Status> Kept<Status> {
     }
 
     /// The object can't be read any more.
-    pub fn cannot_be_read(&mut self, object: &DynamicObject, error: &str) {
+    pub fn note_unreadable(&mut self, object: &DynamicObject, error: &str) {
         self.generation = object.metadata.generation;
         self.fault = Some(if self.is_broken() {
             Fault::Broken(error.to_owned())
@@ -56,14 +56,14 @@ impl<Status> Kept<Status> {
 }
 
 /// One of these objects can't be read any more.
-pub(super) fn cannot_be_read<Key: Ord + Borrow<At>, At: Ord + ?Sized, Status>(
+pub(super) fn note_unreadable<Key: Ord + Borrow<At>, At: Ord + ?Sized, Status>(
     kept: &mut BTreeMap<Key, Kept<Status>>,
     at: &At,
     object: &DynamicObject,
     error: &str,
 ) {
     if let Some(kept) = kept.get_mut(at) {
-        kept.cannot_be_read(object, error);
+        kept.note_unreadable(object, error);
     }
 }
 

@@ -49,7 +49,7 @@ impl Controller {
                 *for_whom.entry(Subject::from(&by)).or_default() += 1;
             }
             (Eviction::Begun, EvictReason::ReservationTimedOut, Subject::Pod(uid)) => {
-                self.pod_times_out(uid);
+                self.note_pod_timeout(uid);
             }
             (Eviction::Begun | Eviction::Stays, ..) => {}
         }

@@ -74,9 +74,9 @@ impl AwaitedAtStart {
 }
 
 impl Controller {
-    /// Whether the engine may decide: all that was there at the start stands in its queue. To be asked
-    /// when everything that was touched has been planned.
-    pub(in crate::controller) fn may_decide(&mut self) -> bool {
+    /// Lets the engine decide once all that was there at the start stands in its queue; returns whether it may. To be
+    /// called when everything that was touched has been planned.
+    pub(in crate::controller) fn advance_to_deciding(&mut self) -> bool {
         let mut awaited = match std::mem::replace(&mut self.phase, Phase::Deciding) {
             Phase::Starting(awaited) => awaited,
             Phase::Deciding => return true,

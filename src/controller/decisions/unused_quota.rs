@@ -83,16 +83,16 @@ struct PodBackoff {
 impl Controller {
     /// What an admitted job or group does not use of its quota. Notes since when it has no pods, and whether all
     /// have had nodes.
-    pub(in crate::controller) fn unused(&mut self, subject: &Subject) -> Unused {
-        let since = self.unused_since(subject);
+    pub(in crate::controller) fn note_unused(&mut self, subject: &Subject) -> Unused {
+        let since = self.note_unused_since(subject);
         Unused {
             since,
-            had_nodes: self.had_nodes(subject, since),
+            had_nodes: self.note_had_nodes(subject, since),
         }
     }
 
     /// Whether all pods of a job or group have had nodes since it was admitted.
-    fn had_nodes(&mut self, subject: &Subject, unused_since: Option<Timestamp>) -> bool {
+    fn note_had_nodes(&mut self, subject: &Subject, unused_since: Option<Timestamp>) -> bool {
         let workload = self.objects.workload_of(subject).map(|(_, record)| record);
         let admitted =
             workload.and_then(|record| Some((record, record.true_since(Type::Admitted)?)));
@@ -123,7 +123,7 @@ impl Controller {
         had_nodes
     }
 
-    fn unused_since(&mut self, subject: &Subject) -> Option<Timestamp> {
+    fn note_unused_since(&mut self, subject: &Subject) -> Option<Timestamp> {
         let is_empty = self.lacks_pods(subject);
         let empty_since = is_empty.then(|| {
             let since = self.unused.empty_since.entry(subject.clone());
@@ -168,7 +168,7 @@ impl Controller {
 
     /// A pod is deleted because it had no node in time: those that come in its place back off. Noted
     /// before the reply: the next pod may be there sooner.
-    pub(in crate::controller) fn pod_times_out(&mut self, uid: &Uid) {
+    pub(in crate::controller) fn note_pod_timeout(&mut self, uid: &Uid) {
         // Its ClusterQueue may have no such terms any more.
         let Some(terms) = self.reservation_of_pod(uid).cloned() else {
             return;
@@ -209,7 +209,7 @@ impl Controller {
     }
 
     /// A pod has found a node: those of its controller need not back off any more.
-    pub(in crate::controller) fn has_found_a_node(&mut self, pod: &PodRecord) {
+    pub(in crate::controller) fn end_pod_backoff(&mut self, pod: &PodRecord) {
         let Some(owner) = &pod.owner else {
             return;
         };

@@ -64,7 +64,7 @@ impl Controller {
             if before.uid != uid {
                 self.pod_gone(key, None);
             } else if record.is_bound && record.is_live() && !before.is_bound {
-                self.has_found_a_node(&record);
+                self.end_pod_backoff(&record);
             }
         }
         self.note_ended_term_pod(before.as_ref(), &record);

@@ -18,7 +18,7 @@ impl Controller {
     ) {
         match self.cluster.change(source, namespace, name, object) {
             Ok(effect) => {
-                self.can_be_read(source, namespace, name);
+                self.note_readable(source, namespace, name);
                 for event in effect.events {
                     self.engine.apply(event);
                 }
@@ -57,7 +57,7 @@ impl Controller {
                 if let Some(object) = object {
                     let about = source.reference(&object.metadata);
                     let (error, is_in_force) = (unreadable.error, unreadable.is_in_force);
-                    self.cannot_be_read(source, about, &error, is_in_force);
+                    self.note_unreadable(source, about, &error, is_in_force);
                 }
             }
         }

@@ -83,7 +83,7 @@ impl Kinds {
     ) -> bool {
         let name: Arc<str> = object.metadata.name.as_deref().unwrap_or_default().into();
         if let Some(entry) = self.entries.get_mut(&name) {
-            entry.kept.cannot_be_read(object, error);
+            entry.kept.note_unreadable(object, error);
             return entry.compiled.is_some();
         }
         let field = |name| text(object, name).unwrap_or_default();

@@ -15,7 +15,7 @@ impl Controller {
         match parsed {
             Ok(kind) => {
                 let name = kind.metadata.name.as_deref().unwrap_or_default();
-                self.can_be_read(&Source::JobKind, "", name);
+                self.note_readable(&Source::JobKind, "", name);
                 if self.kinds.put(&kind, self.now.moment) {
                     let name = kind.metadata.name.as_deref().unwrap_or_default();
                     self.kinds.list_children(name);
@@ -27,7 +27,7 @@ impl Controller {
                 let error = error.to_string();
                 let is_in_force = self.kinds.put_unreadable(object, &error, self.now.moment);
                 let about = Source::JobKind.reference(&object.metadata);
-                self.cannot_be_read(&Source::JobKind, about, &error, is_in_force);
+                self.note_unreadable(&Source::JobKind, about, &error, is_in_force);
             }
         }
     }

@@ -16,7 +16,7 @@ pub struct UnreadableObjects(BTreeMap<Source, BTreeMap<(String, String), String>
 
 impl Controller {
     /// An object can't be read. `is_in_force` says whether what was known of it before still counts.
-    pub(in crate::controller) fn cannot_be_read(
+    pub(in crate::controller) fn note_unreadable(
         &mut self,
         source: &Source,
         about: ObjectReference,
@@ -57,7 +57,7 @@ impl Controller {
     }
 
     /// An object can be read, or is gone.
-    pub(in crate::controller) fn can_be_read(
+    pub(in crate::controller) fn note_readable(
         &mut self,
         source: &Source,
         namespace: &str,

@@ -170,7 +170,7 @@ impl Keeper {
         let bundle = text(&stored, BUNDLE);
         self.trust_for_readers(&bundle).await;
         let trust = self.trust(&bundle).await?;
-        if self.served != pair.certificate_pem && self.may_serve(&pair.certificate_pem, trust) {
+        if self.served != pair.certificate_pem && self.follow_trust(&pair.certificate_pem, trust) {
             let key = certified_key(&pair).context("read the stored certificate")?;
             self.slot.set(key);
             if let Ok(validity) = validity(&pair.certificate_pem) {
@@ -183,9 +183,9 @@ impl Keeper {
         Ok(trust == Trust::InPlace && self.served == pair.certificate_pem)
     }
 
-    /// Trust comes before use: API servers must know the CA when they see the certificate. Whoever serves another one
-    /// goes on with that until then.
-    fn may_serve(&mut self, certificate_pem: &str, trust: Trust) -> bool {
+    /// Notes since when a certificate is trusted; returns whether it may be served. Trust comes before use: API servers
+    /// must know the CA when they see the certificate. Whoever serves another one goes on with that until then.
+    fn follow_trust(&mut self, certificate_pem: &str, trust: Trust) -> bool {
         match trust {
             Trust::InPlace => {}
             // API servers only begin to hear of it.

@@ -37,7 +37,7 @@ async fn trust_comes_before_use() {
         ("not told yet", Trust::Stale, false),
         ("nobody to tell", Trust::Missing, true),
     ] {
-        assert_eq!(keeper("new").may_serve("new", trust), expected, "{name}");
+        assert_eq!(keeper("new").follow_trust("new", trust), expected, "{name}");
     }
 }
 
@@ -45,8 +45,8 @@ async fn trust_comes_before_use() {
 #[tokio::test]
 async fn a_ca_that_was_put_back_has_to_spread_again() {
     let mut keeper = keeper("new");
-    assert!(!keeper.may_serve("new", Trust::Mended));
-    assert!(!keeper.may_serve("new", Trust::InPlace));
+    assert!(!keeper.follow_trust("new", Trust::Mended));
+    assert!(!keeper.follow_trust("new", Trust::InPlace));
 }
 
 #[tokio::test]
