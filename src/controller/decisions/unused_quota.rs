@@ -104,17 +104,18 @@ impl Controller {
             return true;
         }
         let admission = record.status.admission.as_ref();
-        let terms = admission.and_then(|of| self.cluster.reservations.get(&of.cluster_queue));
+        let reservation = admission.and_then(|of| self.cluster.reservations.get(&of.cluster_queue));
         let pods = self.objects.pods_of(subject);
         // Some pods are counted and never seen by their label, as the submitter of a RayJob.
         let all_have = were_ready(&record.status.conditions)
             || unused_quota::all_have_nodes(record, pods.iter().map(|(_, pod)| *pod));
         // What this process has not seen: without nodes it would have been evicted before.
         let must_have_had = || {
-            let since = unused_since.zip(terms);
+            let since = unused_since.zip(reservation);
             admitted < self.unused.begun
-                && since
-                    .is_some_and(|(since, terms)| unused_quota::is_later(since, admitted, terms))
+                && since.is_some_and(|(since, reservation)| {
+                    unused_quota::is_later(since, admitted, reservation)
+                })
         };
         let had_nodes = all_have || must_have_had();
         if had_nodes {
@@ -169,8 +170,8 @@ impl Controller {
     /// A pod is deleted because it had no node in time: those that come in its place back off. Noted
     /// before the reply: the next pod may be there sooner.
     pub(in crate::controller) fn note_pod_timeout(&mut self, uid: &Uid) {
-        // Its ClusterQueue may have no such terms any more.
-        let Some(terms) = self.reservation_of_pod(uid).cloned() else {
+        // Its ClusterQueue may have none any more.
+        let Some(reservation) = self.reservation_of_pod(uid).cloned() else {
             return;
         };
         let Some((key, pod)) = self.objects.pods.of(uid) else {
@@ -194,7 +195,7 @@ impl Controller {
         // Pods that time out together are one failure.
         if backoff.until <= now {
             backoff.count = backoff.count.saturating_add(1);
-            let wait = requeue_backoff::pod_backoff(backoff.count, &terms);
+            let wait = requeue_backoff::pod_backoff(backoff.count, &reservation);
             backoff.until = now.after(wait);
             self.wake_after(wait, Wake::PodsOf(owner));
         }
@@ -227,14 +228,14 @@ impl Controller {
         record: &WorkloadRecord,
     ) -> Option<Timestamp> {
         let queue = self.cluster_queue_of(key, record);
-        let terms = queue.and_then(|queue| self.cluster.reservations.get(queue));
-        requeue_backoff::requeue_at(record, terms)
+        let reservation = queue.and_then(|queue| self.cluster.reservations.get(queue));
+        requeue_backoff::requeue_at(record, reservation)
     }
 
     /// How long an evicted Workload will back off.
     pub(in crate::controller) fn backoff(&self, record: &WorkloadRecord) -> Backoff {
         let queue = record.status.admission.as_ref().map(|a| &a.cluster_queue);
-        let terms = queue.and_then(|queue| self.cluster.reservations.get(queue));
-        requeue_backoff::backoff(record, terms)
+        let reservation = queue.and_then(|queue| self.cluster.reservations.get(queue));
+        requeue_backoff::backoff(record, reservation)
     }
 }

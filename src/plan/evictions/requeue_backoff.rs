@@ -20,32 +20,35 @@ pub enum Backoff {
 }
 
 /// How long an evicted Workload will back off.
-pub fn backoff(record: &WorkloadRecord, terms: Option<&Reservation>) -> Backoff {
+pub fn backoff(record: &WorkloadRecord, reservation: Option<&Reservation>) -> Backoff {
     let Some(state) = &record.status.requeue_state else {
         return Backoff::None;
     };
-    let terms = terms.map(|terms| terms.backoff.clone()).unwrap_or_default();
-    if terms.limit_count.is_some_and(|limit| limit < state.count) {
+    let backoff = reservation.map(|reservation| reservation.backoff.clone());
+    let backoff = backoff.unwrap_or_default();
+    if backoff.limit_count.is_some_and(|limit| limit < state.count) {
         return Backoff::Deactivate;
     }
-    Backoff::For(doubled(&terms, state.count))
+    Backoff::For(doubled(&backoff, state.count))
 }
 
 /// How long the next pod of a controller backs off after `count` of its pods have timed out.
-pub fn pod_backoff(count: i32, terms: &Reservation) -> Duration {
-    Duration::try_from(doubled(&terms.backoff, count)).unwrap_or_default()
+pub fn pod_backoff(count: i32, reservation: &Reservation) -> Duration {
+    Duration::try_from(doubled(&reservation.backoff, count)).unwrap_or_default()
 }
 
-/// When a Workload waits in its queue again that backs off by these terms.
-pub fn requeue_at(record: &WorkloadRecord, terms: Option<&Reservation>) -> Option<Timestamp> {
-    let backoff = terms.map(|terms| terms.backoff.clone()).unwrap_or_default();
+/// When a Workload waits in its queue again that backs off by this reservation.
+pub fn requeue_at(record: &WorkloadRecord, reservation: Option<&Reservation>) -> Option<Timestamp> {
+    let backoff = reservation
+        .map(|reservation| reservation.backoff.clone())
+        .unwrap_or_default();
     record.requeue_at(doubled(&backoff, i32::MAX))
 }
 
-fn doubled(terms: &sluice_crds::Backoff, count: i32) -> SignedDuration {
+fn doubled(backoff: &sluice_crds::Backoff, count: i32) -> SignedDuration {
     let times = u32::try_from(count.saturating_sub(1)).unwrap_or(0).min(30);
-    let seconds = i64::from(terms.base_seconds).saturating_mul(1_i64 << times);
-    SignedDuration::from_secs(seconds.min(i64::from(terms.max_seconds)))
+    let seconds = i64::from(backoff.base_seconds).saturating_mul(1_i64 << times);
+    SignedDuration::from_secs(seconds.min(i64::from(backoff.max_seconds)))
 }
 
 /// The count of a Workload that gives its quota back once more.
@@ -64,7 +67,7 @@ mod tests {
     use super::*;
     use crate::plan::fixtures::mk_group_workload;
 
-    fn terms(limit: Option<i32>) -> Reservation {
+    fn reservation(limit: Option<i32>) -> Reservation {
         Reservation {
             timeout_seconds: 60,
             recovery_timeout_seconds: None,
@@ -78,7 +81,8 @@ mod tests {
 
     #[test]
     fn the_backoff_doubles_up_to_its_maximum() {
-        let waits = [1, 2, 3, 4, 5, 1000].map(|count| pod_backoff(count, &terms(None)).as_secs());
+        let waits =
+            [1, 2, 3, 4, 5, 1000].map(|count| pod_backoff(count, &reservation(None)).as_secs());
         assert_eq!(waits, [10, 20, 40, 60, 60, 60]);
     }
 
@@ -87,7 +91,7 @@ mod tests {
         let after = |count: Option<i32>, limit| {
             let status = count.map_or(json!({}), |count| json!({"requeueState": {"count": count}}));
             let (_, record) = mk_group_workload(&json!([]), &status);
-            backoff(&record, Some(&terms(limit)))
+            backoff(&record, Some(&reservation(limit)))
         };
         assert_eq!(after(None, Some(0)), Backoff::None);
         assert_eq!(

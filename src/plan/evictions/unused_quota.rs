@@ -64,8 +64,8 @@ pub fn all_have_nodes<'a>(
 
 /// Whether what is unused since then is so only since a time at which the Workload would have been evicted if its
 /// pods had had no nodes before.
-pub fn is_later(unused_since: Timestamp, admitted: Timestamp, terms: &Reservation) -> bool {
-    let for_long = SignedDuration::try_from(timeout(terms)).unwrap_or(SignedDuration::MAX);
+pub fn is_later(unused_since: Timestamp, admitted: Timestamp, reservation: &Reservation) -> bool {
+    let for_long = SignedDuration::try_from(timeout(reservation)).unwrap_or(SignedDuration::MAX);
     for_long < unused_since.duration_since(admitted)
 }
 
@@ -94,8 +94,12 @@ pub fn unseen_pods_for(since: Time, now: Time) -> Option<Duration> {
     (!left.is_zero()).then_some(left)
 }
 
-fn timeout(terms: &Reservation) -> Duration {
-    Duration::from_secs(u64::try_from(terms.timeout_seconds).unwrap_or(0).max(1))
+fn timeout(reservation: &Reservation) -> Duration {
+    Duration::from_secs(
+        u64::try_from(reservation.timeout_seconds)
+            .unwrap_or(0)
+            .max(1),
+    )
 }
 
 #[cfg(test)]
