@@ -62,7 +62,7 @@ impl Allowance {
     }
 }
 
-/// An allowance for each of those who ask, so that one does not use up what is for all.
+/// One allowance for each caller, so that no caller uses up what all share.
 #[derive(Debug)]
 pub struct Shares {
     at_once: u32,

@@ -61,14 +61,16 @@ impl Controller {
         };
         let queue = LocalQueueKey::new(key.namespace.clone(), workload.spec.queue_name.as_str());
         let is_kept = self.is_not_made_again(subject) && self.keeps(&queue, workload);
-        // Where nobody knows what it asked for, its admission says what it holds; or its spec is written anew.
-        let held = match &state {
-            WorkloadState::Admitted(held) | WorkloadState::Evicting(held, _) => Some(held),
+        // If the spec can't be read, or is being written anew, the admission stands for the requests.
+        let admission = match &state {
+            WorkloadState::Admitted(admission) | WorkloadState::Evicting(admission, _) => {
+                Some(admission)
+            }
             _ => None,
         };
         let asked = translate::pod_sets(&workload.spec, !is_kept).ok();
         let asked = asked.filter(|_| workload.unreadable.is_none());
-        let Some(pod_sets) = asked.or_else(|| held.map(translate::admitted_pod_sets)) else {
+        let Some(pod_sets) = asked.or_else(|| admission.map(translate::admitted_pod_sets)) else {
             self.engine.apply(Event::RemoveWorkload(id));
             return;
         };

@@ -66,9 +66,9 @@ impl Lists {
         }
     }
 
-    /// A list is complete. What is there: what it has shown, and of what replies have shown meanwhile that which may be
-    /// newer than the list. What the list would have to show and lacks was deleted before it was taken, and no
-    /// watch tells of that. None, if it had not begun.
+    /// A list is complete. Returns what exists: all that was listed, and objects that only replies have shown, if they
+    /// may be newer than the list. Anything else was deleted before the list was taken, and no watch tells of that.
+    /// None if no list had begun.
     pub fn end(&mut self, source: &Source) -> Option<HashSet<Place>> {
         let Shown {
             mut listed,

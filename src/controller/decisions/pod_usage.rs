@@ -148,8 +148,8 @@ impl Controller {
         }
     }
 
-    /// The share of a pod that names no owner in what a job was admitted with of which it may be: one that its
-    /// labels name, or any of its namespace with such a pod set.
+    /// For a pod without an owner: its share in the admission of a job that its labels name; else of any job of its
+    /// namespace that has this pod set.
     fn named_admission(&self, key: &PodKey, pod: &PodRecord) -> Option<PodAdmission> {
         if pod.owner.is_some() || pod.mode != PodMode::Child {
             return None;
@@ -247,8 +247,8 @@ impl Controller {
         before.count() < count
     }
 
-    /// Notes that a pod whose usage was that of `subject` says now that it belongs elsewhere: it takes its share
-    /// along, until it is recorded on it.
+    /// Notes that a pod whose usage counted in the job `subject` now names another owner. It keeps its share until that
+    /// is recorded on it.
     pub(in crate::controller) fn note_left(&mut self, uid: &Uid, subject: &Subject) {
         let Some((key, pod)) = self.objects.pods.of(uid) else {
             return;

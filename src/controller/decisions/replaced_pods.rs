@@ -103,7 +103,8 @@ impl Controller {
         self.tell_about(&Subject::Pod(uid.clone()), Note::warning("Replaced", text));
     }
 
-    /// The LocalQueue of a pod that names none and has usage of its own: that of the job that it runs beyond, if it does.
+    /// The LocalQueue for a pod that names none and has usage of its own: that of the job whose admission it exceeds.
+    /// Empty if there is none.
     pub(in crate::controller) fn own_queue(&self, pod: &Uid) -> &str {
         let replaced = self.replaced_pods.pods.get(pod);
         replaced.map_or("", |replaced| &replaced.local_queue)

@@ -12,7 +12,7 @@ use crate::plan::writes::plan_and_notes::{Note, Now};
 
 /// How long an evicted job may take to stop, beyond what its pods are given to terminate.
 const IN_TIME: SignedDuration = SignedDuration::from_mins(1);
-/// The most of what its pods are given to terminate that others wait for: it is they who say how much that is.
+/// Pods set their own grace period, so others wait for at most this much of it.
 const GRACE_MAX: SignedDuration = SignedDuration::from_mins(10);
 /// How many pods are named.
 const NAMED_MAX: usize = 3;

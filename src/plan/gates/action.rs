@@ -1,5 +1,6 @@
 //! What a Gate asks for about an object that its gate holds: that the gate is lifted; that its deadline is told, lifts
-//! the gate, or deactivates the object, at its time or once what the gate waits for has failed. Who may lift a gate by hand is decided by the webhooks.
+//! the gate, or deactivates the object, at its time or once what the gate waits for has failed. Who may lift a gate by
+//! hand is decided by the webhooks (`rules/lifting/lift.rs`).
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

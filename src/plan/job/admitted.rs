@@ -1,5 +1,5 @@
-//! A job that holds quota, by an admission that is stored: it is released if it asks for no more than it was given, evicted if not, and what it
-//! tells of itself is passed on. How an evicted one stops is `plan/eviction_steps.rs`.
+//! A job with a stored admission. It is released if it requests no more than it was given, and evicted otherwise. Its
+//! progress is passed on. How an evicted job stops: `plan/eviction_steps.rs`.
 
 use sluice_crds::WorkloadSpec;
 use sluice_kinds::gates::GateState;

@@ -74,6 +74,7 @@ impl Cluster {
                         let record = own_admission(pod).unwrap_or_default();
                         text(&record, "/term").to_owned()
                     };
+                    // Early or not: the admission of a pod is its release, so it stays counted.
                     let _ = self.note_term(revision, object, term);
                 }
                 Kind::Job => self.note_release(object),
