@@ -177,10 +177,9 @@ async fn a_job_can_be_edited_while_it_waits_and_not_grow_while_it_runs(
         scene.merge("Job", "edited", json!({"spec": {"parallelism": 0}})).await?;
         scene.see_workload("edited", "empty", |w| w["spec"]["podSets"][0]["count"] == 0).await?;
         // Admitted with nothing, it asks for something: it has to queue for that.
-        let told = refused(scene, "edited", json!({"spec": {"parallelism": 1}})).await;
-        if let Ok(told) = told {
-            ensure!(told.contains("pod set \"main\": Forbidden: may not grow from 0 to 1 pods"), "{told}");
-        }
+        scene.see_admitted("edited").await?;
+        let told = refused(scene, "edited", json!({"spec": {"parallelism": 1}})).await?;
+        ensure!(told.contains("Forbidden: may not grow from 0 to 1 pods"), "{told}");
         scene.delete("Job", "edited").await?;
         scene.see_gone("Job", "edited").await?;
 

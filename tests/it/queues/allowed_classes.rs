@@ -242,9 +242,11 @@ async fn a_tenant_widens_nothing(admission: Admission) -> Result<()> {
         let job = Job::new("mine").queue("mine").priority_class(&high);
         tenant.create(&job.json()).await?;
         see_not_allowed(scene, "mine").await?;
-        // What he writes into the LocalQueue, or into the Workload, changes nothing.
+        // What he writes into the LocalQueue is no field of it; into the Workload he may not write.
         let spec = json!({"spec": {"priorityClasses": {"allowed": [high]}}});
-        let _ = tenant.try_merge("LocalQueue", "mine", spec.clone()).await;
+        tenant.try_merge("LocalQueue", "mine", spec.clone()).await?;
+        let queue = scene.get("LocalQueue", "mine").await?;
+        ensure!(queue["spec"].get("priorityClasses").is_none(), "{queue}");
         let told = refusal(tenant.try_merge("ClusterQueue", &scene.ns, spec).await)?;
         ensure!(told.contains("forbidden"), "{told}");
         let workload = scene.find_workload("mine").await?.unwrap();
