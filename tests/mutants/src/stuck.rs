@@ -169,4 +169,64 @@ pub(crate) static MUTANTS: &[Mutant] = &[
         ),
         Unit("src", "a_group_has_not_finished_while_a_member_runs"),
     ),
+    mutant(
+        "a client that reverts each write is fought as fast again after ten seconds",
+        "src/controller/writes/attempts.rs",
+        (
+            "now.since(before.last) <= before.waited + LASTING",
+            "now.since(before.last) <= LASTING",
+        ),
+        Unit(
+            "src",
+            "a_client_that_reverts_each_write_slows_them_down_for_as_long_as_it_does",
+        ),
+    ),
+    mutant(
+        "a pod that can't be released takes those along that run",
+        "src/controller/decisions/unreleased.rs",
+        (
+            "if self.unused.has_had_nodes(subject) && 0 < self.live_pods(subject) {",
+            "if false {",
+        ),
+        Unit(
+            "src",
+            "a_pod_that_cant_be_released_takes_no_running_pod_along",
+        ),
+    ),
+    mutant(
+        "a pod whose deletion is refused is chosen again and again",
+        "src/controller/engine_sync.rs",
+        (
+            "evictable: !is_kept && !pod.deleting && !resists,",
+            "evictable: !is_kept && !pod.deleting,",
+        ),
+        Unit(
+            "src",
+            "another_pod_is_evicted_in_place_of_one_whose_deletion_is_refused",
+        ),
+    ),
+    mutant(
+        "a gate that can't be lifted keeps its place",
+        "src/controller/writes/reply.rs",
+        (
+            "self.counters.give_back(&sent.subject);",
+            "self.counters.give_back(&Subject::Job(\"\".into()));",
+        ),
+        Unit(
+            "src",
+            "an_object_from_which_a_gate_cant_be_lifted_keeps_no_place",
+        ),
+    ),
+    mutant(
+        "the Workload of a group is kept after its first eviction alone",
+        "src/plan/group.rs",
+        (
+            "record.since(Type::QuotaReserved)?",
+            "record.since(Type::Requeued)?",
+        ),
+        Unit(
+            "src",
+            "the_workload_of_pods_that_are_made_again_stays_after_each_eviction",
+        ),
+    ),
 ];
