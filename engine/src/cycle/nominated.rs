@@ -6,8 +6,9 @@ use std::collections::BTreeSet;
 use crate::api::names::WorkloadId;
 use crate::api::queues::AdmissionScope;
 use crate::cohort::reopening::ClassRef;
-use crate::cycle::context::Cycle;
+use crate::cycle::context::{Cycle, QUEUE_IN_TREE};
 use crate::cycle::fit_or_preempt::AssignmentResult;
+use crate::cycle::preempt::HeadOutcome;
 use crate::cycle::progress::Reservation;
 use crate::flavor::options::FlavorOptions;
 use crate::state::nominations::PreemptsFor;
@@ -26,7 +27,7 @@ const NOMINATED_IS_PENDING: &str = "a nominated workload is pending";
 
 impl Cycle<'_> {
     /// Admits nominated workloads, or reserves quota for them. A nomination is void if an earlier workload
-    /// of the same queue would benefit instead. Of equal workloads the first takes it. Returns whether any
+    /// of the same queue needs that quota. Of equal workloads the first takes it. Returns whether any
     /// workload is nominated.
     pub(super) fn admit_nominated(&mut self) -> bool {
         let nominated: BTreeSet<(QueueOrder, ClassRef)> =
@@ -41,13 +42,7 @@ impl Cycle<'_> {
         }
         let mut outranked = Vec::new();
         for nominated_head in &all {
-            self.undo_reservation(&nominated_head.reservation);
-            outranked.push(self.earlier_workload_would_benefit(
-                &nominated_head.class,
-                &nominated_head.order,
-                &[],
-            ));
-            self.apply_reservation(&nominated_head.reservation);
+            outranked.push(self.earlier_workload_needs_quota_of(nominated_head));
         }
         for nominated_head in &all {
             self.undo_reservation(&nominated_head.reservation);
@@ -58,6 +53,19 @@ impl Cycle<'_> {
             self.admit_or_reserve(&nominated_head.class, nominated_head.preempted_for);
         }
         has_nominated
+    }
+
+    /// Whether something better can be done for an earlier workload of the same queue without this reservation. One
+    /// that waits for something else, or is served as well elsewhere, leaves the quota to the nominated workload.
+    fn earlier_workload_needs_quota_of(&mut self, nominated_head: &NominatedHead) -> bool {
+        let earlier = self.earlier_heads(&nominated_head.class, &nominated_head.order);
+        self.check(earlier.is_some(), QUEUE_IN_TREE);
+        earlier.into_iter().flatten().any(|head| {
+            self.undo_reservation(&nominated_head.reservation);
+            let without = self.outcome_of(&head);
+            self.apply_reservation(&nominated_head.reservation);
+            without < HeadOutcome::Nothing && without < self.outcome_of(&head)
+        })
     }
 
     /// The place of a workload, if it is pending in this tree.

@@ -1,14 +1,44 @@
 //! Decides preemptions, and checks whether one would be in vain.
 
+use std::cmp::Reverse;
+
+use crate::api::amount::Amount;
 use crate::api::event::{Decision, EvictReason};
 use crate::api::names::WorkloadId;
 use crate::cohort::reopening::ClassRef;
 use crate::cycle::context::{Cycle, QUEUE_IN_TREE};
+use crate::cycle::fit_or_preempt::AssignmentResult;
+use crate::cycle::head_ordering::Head;
 use crate::flavor::options::FlavorOptions;
 use crate::preemption::target::Target;
 use crate::state::nominations::PreemptsFor;
 use crate::workload::info::WorkloadPhase;
 use crate::workload::queue_order::QueueOrder;
+use crate::workload::shape::ClassId;
+
+/// What is done for a workload: the better, the less. With the same outcome, it gets more if the sum of all amounts is
+/// larger: for as many pods that is the same in all flavors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum HeadOutcome {
+    FitsNow(Reverse<Amount>),
+    FitsLater(Reverse<Amount>),
+    Preempts(Reverse<Amount>),
+    Nothing,
+}
+
+impl HeadOutcome {
+    fn of(result: &AssignmentResult<'_>) -> Self {
+        let amounts = result.requested().values();
+        let sum = Reverse(amounts.fold(Amount::ZERO, |sum, amount| sum.plus(*amount)));
+        match result {
+            AssignmentResult::FitsNow(_) => Self::FitsNow(sum),
+            AssignmentResult::FitsLater(_, targets, _) if targets.is_empty() => {
+                Self::FitsLater(sum)
+            }
+            AssignmentResult::FitsLater(..) => Self::Preempts(sum),
+        }
+    }
+}
 
 impl Cycle<'_> {
     /// Whether an earlier workload of the same queue would take the quota that targets free, without being
@@ -16,47 +46,67 @@ impl Cycle<'_> {
     /// once in each preemption round.
     pub(super) fn earlier_workload_would_benefit(
         &mut self,
-        (queue, id): &ClassRef,
+        class: &ClassRef,
         order: &QueueOrder,
         targets: &[Target],
     ) -> bool {
-        let (Some(node), Some(cluster_queue)) =
-            (self.tree.queues.at(*queue), self.cluster_queue(*queue))
-        else {
+        let Some(earlier) = self.earlier_heads(class, order) else {
             // Whoever can't be compared preempts nothing.
             self.check(false, QUEUE_IN_TREE);
             return true;
         };
-        let policy = node.config.preemption;
-        let admission_order = self.admission_order(node);
-        let node = node.id;
-        let pending = &cluster_queue.pending;
-        let own = (admission_order.used(id), order);
-        let first = |class: ClassRef| {
-            let next = pending.next_of(&class.1, self.progress.reserved.get(&class))?;
-            let comes_before = (admission_order.used(&class.1), next) < own;
-            comes_before.then(|| (class, next.clone()))
-        };
-        let classes = pending.classes().map(|(id, _)| (node, id.clone()));
-        let before: Vec<(ClassRef, QueueOrder)> = classes.filter_map(first).collect();
         for target in targets {
             self.remove_target(target);
         }
-        let benefits = before.iter().any(|(class, order)| {
-            let Some((options, shape)) = self.options(class) else {
-                self.check(false, "a class that is pending has flavor options");
-                return false;
-            };
-            let FlavorOptions::Slots(slots) = &*options else {
-                // No flavor suits it, whatever the usage.
-                return false;
-            };
-            self.assign(class, slots, &shape, order, policy).is_some()
-        });
+        let mut earlier = earlier.iter();
+        let benefits = earlier.any(|head| self.outcome_of(head) < HeadOutcome::Nothing);
         for target in targets {
             self.restore_target(target);
         }
         benefits
+    }
+
+    /// The first workload without reservation of each class of the same queue, if it comes before this one.
+    pub(super) fn earlier_heads(
+        &self,
+        (queue, id): &ClassRef,
+        order: &QueueOrder,
+    ) -> Option<Vec<Head>> {
+        let node = self.tree.queues.at(*queue)?;
+        let pending = &self.cluster_queue(*queue)?.pending;
+        let admission_order = self.admission_order(node);
+        let own = (admission_order.used(id), order);
+        let first = |id: &ClassId| {
+            if pending.never_fits(id) {
+                return None;
+            }
+            let class = (*queue, id.clone());
+            let next = pending.next_of(id, self.progress.reserved.get(&class))?;
+            let comes_before = (admission_order.used(id), next) < own;
+            comes_before.then(|| Head {
+                class,
+                order: next.clone(),
+            })
+        };
+        Some(pending.classes().filter_map(|(id, _)| first(id)).collect())
+    }
+
+    /// What would be done for a workload at this moment.
+    pub(super) fn outcome_of(&mut self, Head { class, order }: &Head) -> HeadOutcome {
+        if self.is_blocked(class) {
+            return HeadOutcome::Nothing;
+        }
+        let Some((options, shape)) = self.options(class) else {
+            self.check(false, "a class that is pending has flavor options");
+            return HeadOutcome::Nothing;
+        };
+        let FlavorOptions::Slots(slots) = &*options else {
+            // No flavor suits it, whatever the usage.
+            return HeadOutcome::Nothing;
+        };
+        let policy = self.policy(class.0);
+        let result = self.assign(class, slots, &shape, order, policy);
+        result.map_or(HeadOutcome::Nothing, |result| HeadOutcome::of(&result))
     }
 
     /// Removes a target from the planned view; it is no candidate any more.

@@ -120,6 +120,18 @@ impl Scene<'_> {
         !matches!(verdict, AssignmentResult::No)
     }
 
+    /// How well a workload is served, the better the more: at once, later, if others go, or not at all; and how much it
+    /// gets.
+    pub(crate) fn service(&self, queue: &ClusterQueue, workload: &Workload) -> (u8, i128) {
+        let sum = |way: &Assignment| way.charge.values().sum();
+        match self.verdict(queue, workload, &mut Tally::default()) {
+            AssignmentResult::Now(way) => (3, sum(&way)),
+            AssignmentResult::Later(way, victims) if victims.is_empty() => (2, sum(&way)),
+            AssignmentResult::Later(way, _) => (1, sum(&way)),
+            AssignmentResult::No | AssignmentResult::Keep(_) => (0, 0),
+        }
+    }
+
     /// What is left of its queue's own for the least of a workload that blocks its queue; none if all of that is too
     /// little, or nothing is left.
     pub(crate) fn left_of_own(&self, queue: &ClusterQueue, workload: &Workload) -> Option<Charge> {

@@ -8,7 +8,7 @@ use sluice_engine::{
 };
 
 use super::{Oracle, Reservation, Reservations, order};
-use crate::oracle::choice::AssignmentResult;
+use crate::oracle::choice::{AssignmentResult, Scene};
 use crate::oracle::quota::Tree;
 use crate::oracle::tally::Tally;
 
@@ -37,19 +37,24 @@ impl Oracle {
                 kept.push((id.clone(), first.clone(), claim));
             }
         }
-        // One that stands before it in its queue, and would gain the room, has it instead.
+        // One that stands before it in its queue, and would be better off with the room, has it instead.
         let all: Vec<WorkloadId> = kept.iter().map(|(_, first, _)| first.id.clone()).collect();
         let mut still = kept.clone();
         for (id, first, _) in &kept {
             let others = kept.iter().filter(|(_, other, _)| other.id != first.id);
-            let views = self.views(tree, others.map(|(_, _, claim)| claim));
-            let scene = self.scene(tree, &views);
+            let without = self.views(tree, others.map(|(_, _, claim)| claim));
+            let with = self.views(tree, kept.iter().map(|(_, _, claim)| claim));
+            let (without, with) = (self.scene(tree, &without), self.scene(tree, &with));
             let queue = &self.queues[&self.locals[&first.queue].cluster_queue];
             let mut ignored = Tally::default();
             let lined_up = self.lined_up(queue, now, &mut ignored);
             let before = lined_up.into_iter().take_while(|w| w.id != first.id);
-            let mut before = before.filter(|w| !all.contains(&w.id));
-            if before.any(|w| scene.can_serve(queue, w)) {
+            let before: Vec<_> = before.filter(|w| !all.contains(&w.id)).collect();
+            let service = |scene: &Scene<'_>, w| scene.service(queue, w);
+            let could_be_served = before.iter().any(|w| service(&without, w).0 > 0);
+            let is_needed = (before.iter()).any(|w| service(&without, w) > service(&with, w));
+            self.tally.promise_kept_before_others += u64::from(could_be_served && !is_needed);
+            if is_needed {
                 self.tally.promise_broken += 1;
                 still.retain(|(other, ..)| other != id);
             }

@@ -124,7 +124,7 @@ fn whoever_asks_for_something_else_meanwhile_comes_first_no_longer() {
 }
 
 #[test]
-fn a_nominated_one_passes_a_strict_head_that_can_not_use_the_quota() {
+fn a_nominated_one_passes_a_strict_head_that_does_not_need_the_quota() {
     let script = |cpu: u32, then: &str| {
         check(&format!(
             "queue q strict own=lower default.cpu=4
@@ -140,6 +140,85 @@ fn a_nominated_one_passes_a_strict_head_that_can_not_use_the_quota() {
     };
     script(3, "j");
     script(2, "head");
+}
+
+#[test]
+fn one_before_it_that_needs_something_else_takes_nothing_from_a_nominated_one() {
+    // `e` waits for the GPU of `g`, whoever has the CPUs.
+    check(
+        "queue a in=c own=lower default.cpu=0 default.gpu=1
+         queue b in=c default.cpu=0 default.gpu=0
+         queue lender in=c default.cpu=2 default.gpu=0
+         held g a priority=20 default.gpu=1
+         evicting g
+         held t a default.cpu=2
+         job e a priority=9 gpu=1
+         job n a priority=1 cpu=2
+         decide => !t(own)
+         job r b priority=10 cpu=2
+         decide =>
+         gone t
+         decide => n
+         gone g
+         decide => e",
+    );
+    check(
+        "queue q strict own=lower default.cpu=4 default.gpu=1
+         held g q priority=20 default.gpu=1
+         held low q default.cpu=4
+         job n q priority=1 cpu=4
+         decide => !low(own)
+         evicting g
+         job e q priority=9 gpu=1
+         decide =>
+         gone low
+         decide => n",
+    );
+    // `e` fits at once, but as it borrows its turn is after that of `r`.
+    check(
+        "queue a in=c own=lower default.cpu=2 default.gpu=0
+         queue b in=c default.cpu=0 default.gpu=0
+         queue lender in=c default.cpu=0 default.gpu=1
+         held t a default.cpu=2
+         job n a priority=1 cpu=2
+         decide => !t(own)
+         job r b priority=10 cpu=2
+         decide =>
+         job e a priority=9 gpu=1
+         gone t
+         decide => n e",
+    );
+    // Nor does one that finds as much elsewhere, but one that would have to preempt for that does.
+    let script = |spot: &str, then: &str| {
+        check(&format!(
+            "queue q own=lower default.cpu=2 spot.cpu=2
+             held low q default.cpu=2
+             held other q priority=2 spot.cpu=2
+             job n q priority=1 cpu=2
+             decide => !low(own)
+             {spot}
+             job e q priority=9 cpu=2 tolerate=z
+             gone low
+             decide => {then}"
+        ));
+    };
+    script("gone other", "n e");
+    script("", "e");
+}
+
+#[test]
+fn one_before_it_that_gets_more_pods_with_the_quota_has_it() {
+    check(
+        "queue q own=lower default.cpu=4
+         held low q default.cpu=2
+         job n q priority=1 cpu=2
+         held high q priority=20 default.cpu=2
+         decide => !low(own)
+         gone high
+         job e q priority=9 cpu=1 pods=4 min=2
+         gone low
+         decide => e",
+    );
 }
 
 #[test]
