@@ -74,6 +74,12 @@ pub enum Explanation {
         /// The ClusterQueue.
         queue: QueueName,
     },
+    /// There are more combinations of flavors for its pod sets than are tried, and those that were tried don't fit
+    /// whatever the usage.
+    TooManyCombinations {
+        /// The ClusterQueue.
+        queue: QueueName,
+    },
     /// The ClusterQueue is `StrictFIFO`, and its head does not fit.
     BehindHead {
         /// The ClusterQueue.
@@ -199,7 +205,9 @@ impl Explanation {
             | Self::NamespaceNotSelected { .. }
             | Self::ClusterQueueNotFound { .. }
             | Self::ClusterQueueInactive { .. } => Some(PendingReason::Misconfigured),
-            Self::NoQuota { .. } => Some(PendingReason::NoMatchingFlavor),
+            Self::NoQuota { .. } | Self::TooManyCombinations { .. } => {
+                Some(PendingReason::NoMatchingFlavor)
+            }
             Self::DoesNotFit { flavors, .. } => Some(MissReason::of_closest_flavor(flavors)),
             Self::NeverFitsTogether { .. } => Some(PendingReason::ExceedsMaxQuota),
             Self::BehindHead { .. } | Self::Queued { .. } => Some(PendingReason::PendingEvaluation),
@@ -215,7 +223,10 @@ impl Explanation {
     /// Whether only a change of the configuration or of the workload itself can help.
     pub fn never_fits(&self) -> bool {
         match self {
-            Self::Uncountable(_) | Self::NoQuota { .. } | Self::NeverFitsTogether { .. } => true,
+            Self::Uncountable(_)
+            | Self::NoQuota { .. }
+            | Self::NeverFitsTogether { .. }
+            | Self::TooManyCombinations { .. } => true,
             Self::DoesNotFit { flavors, .. } => !flavors
                 .iter()
                 .any(|miss| matches!(miss.reason, MissReason::NotFreeNow(_))),

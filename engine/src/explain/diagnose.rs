@@ -128,10 +128,13 @@ impl Diagnosis<'_> {
         // What can never fit is reported before what does not fit now, wherever the search ended.
         let (quota, node) = (&self.tree.quota, self.node.id);
         if !slots.ever_fits(quota, node, shape) {
-            let place = slots.never_fitting_slot(quota, node, shape);
-            return place.map_or(Explanation::NeverFitsTogether { queue }, |place| {
-                self.does_not_fit(Some(&slots), place)
-            });
+            if let Some(place) = slots.never_fitting_slot(quota, node, shape) {
+                return self.does_not_fit(Some(&slots), place);
+            }
+            if slots.has_too_many_ways(quota, node, shape) {
+                return Explanation::TooManyCombinations { queue };
+            }
+            return Explanation::NeverFitsTogether { queue };
         }
         let cluster_queue = self.engine.cluster_queues.get(&queue);
         let (local_queues, cells) = (&self.engine.local_queues, &config.flavor_resources);

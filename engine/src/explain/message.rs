@@ -22,6 +22,10 @@ impl Explanation {
         head: &'a str,
     ) -> impl fmt::Display + 'a {
         fmt::from_fn(move |f| match self {
+            Self::TooManyCombinations { queue } => write!(
+                f,
+                "couldn't be admitted to ClusterQueue \"{queue}\": its pod sets have more combinations of flavors than are tried"
+            ),
             Self::BehindHead { queue, .. } => write!(
                 f,
                 "waits in ClusterQueue \"{queue}\" (StrictFIFO) behind {head}, which doesn't fit"
@@ -82,6 +86,10 @@ impl Explanation {
             Self::NeverFitsTogether { queue } => write!(
                 f,
                 "can never be admitted to ClusterQueue \"{queue}\": its pod sets need more together than there can ever be"
+            ),
+            Self::TooManyCombinations { queue } => write!(
+                f,
+                "couldn't be admitted to ClusterQueue \"{queue}\": its pod sets have more combinations of flavors than are tried"
             ),
             Self::BehindHead { queue, .. } => write!(
                 f,

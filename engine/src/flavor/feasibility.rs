@@ -3,15 +3,12 @@
 use crate::api::amount::Amount;
 use crate::api::flavor::FlavorFungibility;
 use crate::flavor::options::{FlavorChoice, FlavorOptions, Slot, SlotId, Slots, fewest_pods};
-use crate::flavor::ways::{WAYS_TRIED_MAX, WaySearch, first_way, may_fit};
+use crate::flavor::ways::{WaySearch, first_way, may_fit};
 use crate::quota::flavor_resources::FlavorResourceId;
 use crate::quota::quota_tree::QuotaTree;
 use crate::quota::usage::RequestedUsage;
 use crate::quota::view::{Borrowing, NodeId, View};
 use crate::workload::shape::Shape;
-
-/// The number of choices that are tried to find out whether a shape ever fits, which is done once for each.
-const WAYS_TRIED_EVER_MAX: usize = 1000;
 
 impl FlavorOptions {
     /// Whether the shape would fit without any usage.
@@ -93,21 +90,27 @@ impl Slots {
         Some(self.in_order.iter().find(never_fits)?.place)
     }
 
-    /// Whether the fewest pods that are accepted would fit without any usage. If there are too many
-    /// combinations to try, says yes unless a slot [never fits](Slots::never_fitting_slot) or
-    /// [`may_fit`] says no.
+    /// Whether the fewest pods that are accepted would fit without any usage, by the same search as in a cycle.
     pub(crate) fn ever_fits(&self, tree: &QuotaTree, node: NodeId, shape: &Shape) -> bool {
+        matches!(self.way_ever(tree, node, shape), WaySearch::Found(..))
+    }
+
+    /// Whether it is not known if they would: there are too many combinations of flavors to try.
+    pub(crate) fn has_too_many_ways(&self, tree: &QuotaTree, node: NodeId, shape: &Shape) -> bool {
+        matches!(self.way_ever(tree, node, shape), WaySearch::TooMany)
+    }
+
+    /// The first way in which the fewest pods that are accepted would fit without any usage.
+    fn way_ever(&self, tree: &QuotaTree, node: NodeId, shape: &Shape) -> WaySearch<'_> {
         let counts: Vec<u32> = shape.pod_sets.iter().map(fewest_pods).collect();
         let places = self.places(&counts);
-        if self.never_fitting_slot(tree, node, shape).is_some() {
-            return false;
-        }
-        if !may_fit(&places, |cell| tree.most(node, cell, self.borrowing)) {
-            return false;
+        let is_hopeless = self.never_fitting_slot(tree, node, shape).is_some()
+            || !may_fit(&places, |cell| tree.most(node, cell, self.borrowing));
+        if is_hopeless {
+            return WaySearch::NotFound;
         }
         let is_within = |requested: &RequestedUsage| self.is_within_most(tree, node, requested);
-        let found = first_way(&places, WAYS_TRIED_EVER_MAX, is_within, |_| true);
-        !matches!(found, WaySearch::NotFound)
+        first_way(&places, is_within, |_| true)
     }
 
     /// The usage of the fewest pods that are accepted, in flavors of which the queue has enough nominal quota; none if
@@ -133,8 +136,8 @@ impl Slots {
             WaySearch::Found(_, requested) => Some(requested),
             WaySearch::NotFound | WaySearch::TooMany => None,
         };
-        found(first_way(&places, WAYS_TRIED_MAX, is_within, has_unused))
-            .or_else(|| found(first_way(&places, WAYS_TRIED_MAX, is_within, |_| true)))
+        found(first_way(&places, is_within, has_unused))
+            .or_else(|| found(first_way(&places, is_within, |_| true)))
     }
 
     /// Whether each of these amounts could be admitted without any usage.

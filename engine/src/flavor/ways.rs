@@ -13,9 +13,9 @@ use crate::quota::quota_tree::QuotaTree;
 use crate::quota::usage::RequestedUsage;
 use crate::quota::view::{Borrowing, NodeId, View};
 
-/// The number of choices that are tried in a cycle. Bounds the work for many pod sets with many flavors: each admission
-/// may have it done again for each class.
-pub(super) const WAYS_TRIED_MAX: usize = 100;
+/// The number of choices that are tried in one search, apart from those that it takes to try each choice once. Bounds the
+/// work for many pod sets with many flavors: each admission may have it done again for each class.
+const WAYS_TRIED_MAX: usize = 100;
 
 /// A slot, and how many pods it is for.
 pub(super) type Place<'a> = (&'a Slot, u32);
@@ -88,19 +88,19 @@ pub(super) fn may_fit(places: &[Place<'_>], limit: impl Fn(FlavorResourceId) -> 
 }
 
 /// The first way for each slot to have a choice whose usage fits, with that of the slots before it, if all together are
-/// accepted.
+/// accepted. What does not fit must not fit with more usage either.
 pub(super) fn first_way<'a>(
     places: &[Place<'a>],
-    tries_max: usize,
     fits: impl Fn(&RequestedUsage) -> bool,
-    is_accepted: impl Fn(&RequestedUsage) -> bool,
+    mut is_accepted: impl FnMut(&RequestedUsage) -> bool,
 ) -> WaySearch<'a> {
-    let mut tries_left = tries_max;
+    let choices = places.iter().map(|(slot, _)| slot.choices.len());
+    let mut tries_left = choices.fold(WAYS_TRIED_MAX, usize::saturating_add);
     let mut steps = vec![WayStep::after(RequestedUsage::new())];
     while let Some(depth) = steps.len().checked_sub(1)
         && let Some(step) = steps.last_mut()
     {
-        let Some((slot, count)) = places.get(depth) else {
+        let Some(((slot, count), rest)) = places.get(depth..).and_then(<[_]>::split_first) else {
             if !is_accepted(&step.taken) {
                 steps.pop();
                 continue;
@@ -123,10 +123,35 @@ pub(super) fn first_way<'a>(
         if fits(&requested) {
             let mut taken = step.taken.clone();
             taken.extend(requested);
-            steps.push(WayStep::after(taken));
+            if leaves_enough(&taken, rest, &fits) {
+                steps.push(WayStep::after(taken));
+            }
         }
     }
     WaySearch::NotFound
+}
+
+/// Whether so much usage leaves a choice to each of these slots. Where it leaves only one, that counts for the slots
+/// after it. So a flavor that one slot needs is not tried for all slots before it in turn.
+fn leaves_enough(
+    taken: &RequestedUsage,
+    places: &[Place<'_>],
+    fits: impl Fn(&RequestedUsage) -> bool,
+) -> bool {
+    let mut taken = taken.clone();
+    places.iter().all(|(slot, count)| {
+        let mut left = (slot.choices.iter())
+            .map(|choice| choice.requested(*count, &taken))
+            .filter(|requested| fits(requested));
+        let (first, second) = (left.next(), left.next());
+        match (first, second) {
+            (Some(only), None) => {
+                taken.extend(only);
+                true
+            }
+            (first, _) => first.is_some(),
+        }
+    })
 }
 
 impl Slots {
@@ -156,15 +181,10 @@ impl Slots {
         place: SlotId,
     ) -> Result<Assignment<'_>, SlotId> {
         // Where no slot takes anything from a later one, there is no other way.
-        if !self.early_choice_matters || self.has_hopeless_slot(quota, (node, borrowing), &counts) {
+        if !self.early_choice_matters {
             return Err(place);
         }
         let places = self.places(&counts);
-        // Most workloads that wait need more in sum than all flavors have left.
-        let planned = |cell| quota.available(View::Planned, node, cell, borrowing);
-        if !may_fit(&places, planned) {
-            return Err(place);
-        }
         let is_available = |view, requested: &RequestedUsage| {
             quota.are_all_available(view, node, requested, borrowing)
         };
@@ -174,39 +194,20 @@ impl Slots {
                 && is_available(View::Now, requested)
                 && !quota.would_use_reserved_nominal(node, requested)
         };
-        if let WaySearch::Found(chosen, requested) =
-            first_way(&places, WAYS_TRIED_MAX, is_now, |_| true)
-        {
+        // Most workloads that wait have a slot for which nothing is left, or need more in sum than all flavors have.
+        let planned = |cell| quota.available(View::Planned, node, cell, borrowing);
+        if !leaves_enough(&RequestedUsage::new(), &places, is_later) || !may_fit(&places, planned) {
+            return Err(place);
+        }
+        if let WaySearch::Found(chosen, requested) = first_way(&places, is_now, |_| true) {
             return Ok(self.assignment(&chosen, counts, requested, None));
         }
-        match first_way(&places, WAYS_TRIED_MAX, is_later, |_| true) {
+        match first_way(&places, is_later, |_| true) {
             WaySearch::Found(chosen, requested) => {
                 Ok(self.assignment(&chosen, counts, requested, Some(place)))
             }
             WaySearch::NotFound | WaySearch::TooMany => Err(place),
         }
-    }
-
-    /// Whether no choice of some slot is available even if no earlier slot takes what it could leave. So it is with most
-    /// workloads that wait, and nothing need be tried.
-    fn has_hopeless_slot(
-        &self,
-        quota: &QuotaTree,
-        (node, borrowing): (NodeId, Borrowing),
-        counts: &[u32],
-    ) -> bool {
-        let mut forced = RequestedUsage::new();
-        self.places(counts).into_iter().any(|(slot, count)| {
-            let mut requested = slot.choices.iter().map(|c| c.requested(count, &forced));
-            let is_available = |requested: RequestedUsage| {
-                quota.are_all_available(View::Planned, node, &requested, borrowing)
-            };
-            let is_hopeless = !requested.any(is_available);
-            if let [choice] = slot.choices.as_slice() {
-                forced.extend(choice.requested(count, &forced));
-            }
-            is_hopeless
-        })
     }
 
     /// The slots, in order, each with the count of its pod set.

@@ -62,13 +62,13 @@ pub(crate) static MUTANTS: &[Mutant] = &[
         ),
     ),
     mutant(
-        "a head with many pod sets that never fits blocks its queue",
+        "a head with too many combinations of flavors blocks its queue",
         "engine/src/flavor/feasibility.rs",
         (
-            "if !may_fit(&places, |cell| tree.most(node, cell, self.borrowing)) {",
-            "if false {",
+            "matches!(self.way_ever(tree, node, shape), WaySearch::Found(..))",
+            "!matches!(self.way_ever(tree, node, shape), WaySearch::NotFound)",
         ),
-        Engine("what_has_many_pod_sets_is_passed_too"),
+        Engine("what_has_too_many_combinations_to_try_is_passed"),
     ),
     mutant(
         "a deleted job whose pods run is never preempted",

@@ -86,7 +86,9 @@ fn what_has_many_pod_sets_is_passed_too() {
             "queue q strict default.cpu=800 spot.cpu=800
              job many q {pod_sets}
              job small q cpu=1
-             decide => small"
+             decide => small
+             why many => can never be admitted to ClusterQueue \"q\": its pod sets need more together than there can \
+             ever be"
         ));
     }
     // Those fit, and block as any head does.
@@ -97,6 +99,35 @@ fn what_has_many_pod_sets_is_passed_too() {
          job many q {pod_sets}
          job small q cpu=1
          decide =>"
+    ));
+}
+
+/// The only flavor for the last pod sets is the one that the first ones would take.
+#[test]
+fn a_flavor_that_a_late_pod_set_needs_is_left_to_it() {
+    for (late, spot) in [("cpu=4", 3), ("cpu=2 gpu=1 / cpu=2 gpu=1", 6)] {
+        check(&format!(
+            "queue q strict default.cpu=4 spot.cpu={spot} x.cpu=3 default.gpu=2 spot.gpu=0 x.gpu=0
+             job big q cpu=1 / cpu=1 / cpu=1 / cpu=1 / {late}
+             job next q cpu=1
+             decide => big next"
+        ));
+    }
+}
+
+/// It can't be known whether there is a way, so it must not block others.
+#[test]
+fn what_has_too_many_combinations_to_try_is_passed() {
+    // All sizes are even, so no flavor can be used up, and 2 are lacking.
+    let sizes = [24, 26, 26, 24, 26, 26, 24, 26, 24, 26, 24, 26];
+    let sets = sizes.map(|size| format!("cpu={size}")).join(" / ");
+    check(&format!(
+        "queue q strict default.cpu=101 spot.cpu=101 x.cpu=101
+         job many q {sets}
+         job small q cpu=1
+         decide => small
+         why many => couldn't be admitted to ClusterQueue \"q\": its pod sets have more combinations of flavors than are \
+         tried"
     ));
 }
 
