@@ -72,11 +72,16 @@ impl Share {
         product.checked_div(whole.get()).map_or(Self::MAX, Self)
     }
 
-    /// The share divided by this weight.
+    /// The share of what is borrowed, divided by this weight. Who borrows nothing is due as much with weight zero.
     pub(crate) fn weighted(self, weight: Weight) -> Self {
         if self == Self::ZERO || self == Self::MAX {
             return self;
         }
+        self.divided_by(weight)
+    }
+
+    /// The share divided by this weight. With weight zero it is above all others, even if nothing was used.
+    pub(crate) fn divided_by(self, weight: Weight) -> Self {
         let product = self.0.saturating_mul(1000);
         match product.checked_div(i128::from(weight.thousandths())) {
             Some(weighed) => Self(weighed.min(DUE_NOTHING - 1)),
@@ -121,6 +126,8 @@ mod tests {
         for (name, (part, whole, weight), expected) in cases {
             assert_eq!(share(part, whole, weight), expected, "{name}");
         }
+        let unused = Share::ZERO.divided_by(Weight::from_thousandths(0));
+        assert!(share(1, 10, 1) < unused && unused < share(1, 10, 0));
         assert_eq!(share(3, 2, 1000).to_string(), "1.500");
         assert_eq!(Share::MAX.to_string(), "unlimited");
         assert_eq!(share(1, 10, 0).to_string(), "unlimited");

@@ -48,7 +48,7 @@ impl LocalQueueState {
             Share::of(used.plus(before.copied().unwrap_or_default()), *quota)
         };
         let dominant = quota.iter().map(share).max().unwrap_or_default();
-        dominant.weighted(weight.unwrap_or_default())
+        dominant.divided_by(weight.unwrap_or_default())
     }
 
     /// The ClusterQueue that its workloads are queued in, unless it is stopped or its namespace is not

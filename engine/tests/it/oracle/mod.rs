@@ -614,7 +614,10 @@ impl Oracle {
                 most = most.max(sum.saturating_mul(1_000_000_000) / quota);
             }
         }
-        weighted(most, self.locals[key].fair_weight.thousandths().into())
+        match self.locals[key].fair_weight.thousandths() {
+            0 => i128::MAX / 2 + most,
+            weight => weighted(most, weight.into()),
+        }
     }
 
     /// Who waits for which queue and could be taken now, in the order of the workloads.

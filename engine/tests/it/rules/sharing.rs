@@ -132,6 +132,22 @@ fn the_local_queue_that_has_used_less_goes_first() {
 }
 
 #[test]
+fn jobs_of_a_local_queue_of_weight_zero_come_last_even_if_it_has_used_nothing() {
+    check(
+        "queue q by-usage default.cpu=2
+         local heavy queue=q used=cpu:8
+         local last queue=q weight=0
+         local laster queue=q used=cpu:1 weight=0
+         job l2 laster priority=9 cpu=1
+         job l1 last priority=9 cpu=1
+         job h heavy cpu=1
+         decide => h l1
+         finish h
+         decide => l2",
+    );
+}
+
+#[test]
 fn usage_counts_where_the_quota_is_in_the_cohort_too() {
     check(
         "cohort c default.cpu=4
