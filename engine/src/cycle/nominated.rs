@@ -117,6 +117,7 @@ impl Cycle<'_> {
         match self.nominated_assignment(class, &options, &shape, preempted_for) {
             Some((order, AssignmentResult::FitsNow(assignment))) => {
                 self.admit(class, &order, &assignment);
+                self.nominations.admit(order.id().clone(), preempted_for);
             }
             Some((order, AssignmentResult::FitsLater(requested, ..))) => {
                 self.reserve(class, order, requested, shape.borrowing());

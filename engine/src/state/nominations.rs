@@ -26,6 +26,9 @@ pub(crate) struct Nominations {
     /// Workloads whose targets are evicted for their fewest pods. It is not known of targets that were evicted before
     /// the engine started.
     for_fewest: BTreeSet<WorkloadId>,
+    /// Workloads that were admitted as nominated ones, and for how many pods their targets were evicted. They are
+    /// nominated again if their admission fails.
+    admitted: BTreeMap<WorkloadId, PreemptsFor>,
 }
 
 impl Nominations {
@@ -43,8 +46,30 @@ impl Nominations {
     /// or before.
     pub(crate) fn withdraw(&mut self, whom: &WorkloadId) {
         self.ready.remove(whom);
+        self.admitted.remove(whom);
         if self.evicting.contains_key(whom) {
             self.withdrawn.insert(whom.clone());
+        }
+    }
+
+    /// A nominated workload is admitted, which is not recorded yet.
+    pub(crate) fn admit(&mut self, whom: WorkloadId, preempted_for: PreemptsFor) {
+        self.admitted.insert(whom, preempted_for);
+    }
+
+    /// The admission of a workload is recorded, or its place was lost.
+    pub(crate) fn admission_ended(&mut self, whom: &WorkloadId) {
+        self.admitted.remove(whom);
+    }
+
+    /// The admission of a workload has failed: its targets have stopped for it, so the next decision considers it
+    /// first once more.
+    pub(crate) fn admission_failed(&mut self, whom: &WorkloadId) {
+        if let Some(preempted_for) = self.admitted.remove(whom) {
+            if preempted_for == PreemptsFor::Fewest {
+                self.for_fewest.insert(whom.clone());
+            }
+            self.ready.insert(whom.clone());
         }
     }
 

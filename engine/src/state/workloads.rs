@@ -51,6 +51,9 @@ impl Engine {
         if before.is_some_and(|before| requests_anew(before, &info)) {
             self.nominations.withdraw(&id);
         }
+        if !matches!(info.state, WorkloadPhase::Assumed(_)) {
+            self.nominations.admission_ended(&id);
+        }
         let id = self.workloads.key(&id).cloned().unwrap_or(id);
         if ends_round {
             self.end_preemption_round_of(&id);
@@ -91,6 +94,7 @@ impl Engine {
             self.end_preemption_round_of(id);
             self.take_workload(id);
             self.insert_workload(id.clone(), WorkloadInfo { shape, ..info });
+            self.nominations.admission_failed(id);
             self.end_preemption_round_of(id);
         }
     }

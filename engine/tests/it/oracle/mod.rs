@@ -52,6 +52,8 @@ pub(crate) struct Oracle {
     pub(crate) changed_its_mind: BTreeSet<WorkloadId>,
     /// For the least of whom others have to go, or had to since the last decision.
     pub(crate) goes_for_least_of: BTreeSet<WorkloadId>,
+    /// Who was taken on a promise, which isn't recorded yet; and whether that was for the least of it.
+    pub(crate) taken_as_promised: BTreeMap<WorkloadId, bool>,
     /// Who was preempted in the present round of each tree, by its root.
     pub(crate) rounds: BTreeMap<Node, BTreeSet<WorkloadId>>,
     /// The time of the last decision.
@@ -129,6 +131,7 @@ impl Oracle {
             left_for: BTreeSet::new(),
             changed_its_mind: BTreeSet::new(),
             goes_for_least_of: BTreeSet::new(),
+            taken_as_promised: BTreeMap::new(),
             rounds: BTreeMap::new(),
             decided_at: None,
             consumed: BTreeMap::new(),
@@ -139,6 +142,7 @@ impl Oracle {
 
     pub(crate) fn apply(&mut self, event: Event) {
         let before = self.leaving_for();
+        self.may_be_promised_again(&event);
         if let Event::UpsertWorkload(workload) = &event {
             self.may_change_its_mind(workload);
         }

@@ -68,8 +68,10 @@ impl Oracle {
             };
             let (queue, first) = (queue.name.clone(), first.id.clone());
             self.tally.promise_kept += 1;
+            let for_least = self.goes_for_least_of.contains(&id);
             match verdict {
                 AssignmentResult::Now(assignment) => {
+                    self.taken_as_promised.insert(first.clone(), for_least);
                     decisions.push(self.admit(first, queue, assignment, now));
                 }
                 AssignmentResult::Later(assignment, _) => {
@@ -145,6 +147,26 @@ impl Oracle {
         self.promise_no_longer(&workload.id.clone());
     }
 
+    /// Whose place could not be recorded has its turn again.
+    pub(super) fn may_be_promised_again(&mut self, event: &Event) {
+        match event {
+            Event::AdmissionFailed(id) => {
+                let was_for_least = self.taken_as_promised.remove(id);
+                if was_for_least == Some(true) {
+                    self.goes_for_least_of.insert(id.clone());
+                }
+                if was_for_least.is_some() {
+                    self.left_for.insert(id.clone());
+                    self.tally.promised_again += 1;
+                }
+            }
+            Event::UpsertWorkload(workload) if workload.state != WorkloadState::Pending => {
+                self.taken_as_promised.remove(&workload.id);
+            }
+            _ => {}
+        }
+    }
+
     /// Nor is one that is gone, or whose LocalQueue leads elsewhere or nowhere.
     pub(super) fn may_lose_its_place(&mut self, event: &Event) {
         let (key, leads_to) = match event {
@@ -165,6 +187,7 @@ impl Oracle {
 
     fn promise_no_longer(&mut self, id: &WorkloadId) {
         self.left_for.remove(id);
+        self.taken_as_promised.remove(id);
         let mut waited_for = self.leaving_for().into_values();
         if waited_for.any(|by| by == *id) {
             self.changed_its_mind.insert(id.clone());

@@ -207,6 +207,41 @@ fn one_before_it_that_needs_something_else_takes_nothing_from_a_nominated_one() 
 }
 
 #[test]
+fn one_whose_admission_fails_is_nominated_still() {
+    let script = |then: &str| {
+        check(&format!(
+            "queue a in=c own=lower default.cpu=0
+             queue b in=c default.cpu=0
+             queue lender in=c default.cpu=1
+             held t a default.cpu=1
+             job n a priority=2 cpu=1
+             decide => !t(own)
+             job r b priority=5 cpu=1
+             gone t
+             decide => n
+             {then}"
+        ));
+    };
+    script("fail n\ndecide => n\nfail n\ndecide => n");
+    // It requests something else, is another one, or was admitted and is queued again.
+    script("job n a priority=1 cpu=1\nfail n\ndecide => r");
+    script("gone n\njob n a priority=2 cpu=1\ndecide => r");
+    script("confirm n\nevicting n\ndecide =>\npend n\ndecide => r");
+    // For no more pods than its target was evicted for.
+    check(
+        "queue blue in=c reclaim=any default.cpu=2
+         queue red in=c reclaim=any default.cpu=3
+         held t red pods=5 default.cpu=5
+         job n blue cpu=1 pods=5 min=2
+         decide => !t(reclaim)
+         gone t
+         decide => nx2
+         fail n
+         decide => nx2",
+    );
+}
+
+#[test]
 fn one_before_it_that_gets_more_pods_with_the_quota_has_it() {
     check(
         "queue q own=lower default.cpu=4
