@@ -2,6 +2,7 @@
 
 use crate::api::amount::Amount;
 use crate::api::flavor::FlavorFungibility;
+use crate::api::share::Share;
 use crate::flavor::options::{FlavorChoice, FlavorOptions, Slot, SlotId, Slots, fewest_pods};
 use crate::flavor::ways::{WaySearch, first_way, may_fit};
 use crate::quota::flavor_resources::FlavorResourceId;
@@ -114,7 +115,8 @@ impl Slots {
     }
 
     /// The usage of the fewest pods that are accepted, in flavors of which the queue has enough nominal quota; none if
-    /// it has not. Of several ways it is the first with nominal quota that is unused in the planned view, else the first.
+    /// it has not. Of several ways it is the one that lacks least: of what it requests, the largest part that is not
+    /// unused nominal quota in the planned view. Of equal ones it is the first.
     pub(crate) fn within_nominal(
         &self,
         tree: &QuotaTree,
@@ -128,16 +130,24 @@ impl Slots {
             requested.all(|(cell, amount)| *amount <= tree.nominal(node, *cell))
         };
         let unused = |cell| tree.available(View::Planned, node, cell, Borrowing::Forbidden);
-        let has_unused = |requested: &RequestedUsage| {
-            let mut cells = requested.keys();
-            cells.any(|cell| unused(*cell) > Amount::ZERO)
+        let lacking = |requested: &RequestedUsage| {
+            let requested = requested.iter();
+            let lacking = requested.map(|(cell, amount)| {
+                let unused = unused(*cell).at_least_zero();
+                Share::of(amount.minus(unused), *amount)
+            });
+            lacking.max().unwrap_or_default()
         };
-        let found = |way| match way {
-            WaySearch::Found(_, requested) => Some(requested),
-            WaySearch::NotFound | WaySearch::TooMany => None,
-        };
-        found(first_way(&places, is_within, has_unused))
-            .or_else(|| found(first_way(&places, is_within, |_| true)))
+        let mut best: Option<(Share, RequestedUsage)> = None;
+        // Accepts none, so that the search goes on.
+        first_way(&places, is_within, |requested| {
+            let lacking = lacking(requested);
+            if best.as_ref().is_none_or(|(least, _)| lacking < *least) {
+                best = Some((lacking, requested.clone()));
+            }
+            false
+        });
+        best.map(|(_, requested)| requested)
     }
 
     /// Whether each of these amounts could be admitted without any usage.

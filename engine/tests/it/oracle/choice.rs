@@ -165,10 +165,17 @@ impl Scene<'_> {
         };
         let mut ways = self.ways(queue, &least);
         ways.retain(is_own);
-        let parts = ways
-            .into_iter()
-            .map(|way| way.charge.into_iter().filter_map(left).collect());
-        parts.into_iter().find(|part: &Charge| !part.is_empty())
+        let lacks = |way: &Assignment| {
+            let part = |(cell, wanted): (&usize, &i128)| {
+                let left = left((*cell, *wanted)).map_or(0, |(_, left)| left);
+                (wanted - left) * 1_000_000_000 / wanted
+            };
+            way.charge.iter().map(part).max().unwrap_or(0)
+        };
+        // The first of those that lack least.
+        let way = ways.into_iter().min_by_key(lacks)?;
+        let part: Charge = way.charge.into_iter().filter_map(left).collect();
+        (!part.is_empty()).then_some(part)
     }
 
     /// Whether the least of a workload fits by any choice of flavors; the scene is one where nothing is used.

@@ -93,7 +93,7 @@ fn a_head_that_may_always_reclaim_its_quota_reserves_nothing() {
 }
 
 #[test]
-fn of_several_flavors_a_head_reserves_the_first_of_which_anything_is_unused() {
+fn of_several_flavors_a_head_reserves_the_one_that_lacks_least() {
     check(
         "queue q in=c strict default.cpu=4 spot.cpu=4
          queue b in=c default.cpu=0 spot.cpu=0
@@ -111,6 +111,28 @@ fn of_several_flavors_a_head_reserves_the_first_of_which_anything_is_unused() {
          finish long
          decide => n1 n2",
     );
+    // `default` has memory, and in the second case one CPU, that nobody uses; but that is not what `big` lacks most.
+    for (default, requests) in [
+        ("default.cpu=4 default.memory=1", "memory=1"),
+        ("default.cpu=3 default.memory=1", "memory=1"),
+        ("default.cpu=3 default.memory=0", ""),
+    ] {
+        check(&format!(
+            "queue q in=c strict default.cpu=4 default.memory=9 spot.cpu=4 spot.memory=9
+             queue b in=c default.cpu=0 default.memory=0 spot.cpu=0 spot.memory=0
+             held long b {default}
+             held s1 b spot.cpu=2 spot.memory=1
+             held s2 b spot.cpu=2 spot.memory=1
+             job big q cpu=4 {requests}
+             decide =>
+             job n1 b cpu=2 {requests}
+             job n2 b cpu=2 {requests}
+             finish s1
+             decide =>
+             finish s2
+             decide => big"
+        ));
+    }
 }
 
 #[test]
