@@ -55,6 +55,7 @@ impl Play {
                 }
             }
             Step::ConfirmAll => self.confirm_all(),
+            Step::FailAll => self.fail_all(),
             Step::CarryOut => self.carry_out(),
             Step::Pass(millis) => self.now = later(self.now, millis),
             Step::Decide => {
@@ -103,6 +104,12 @@ impl Play {
         for id in self.oracle.assumed.keys().cloned().collect::<Vec<_>>() {
             let confirmed = self.moved(&id, Move::Confirm).unwrap();
             self.tell(Event::UpsertWorkload(confirmed));
+        }
+    }
+
+    fn fail_all(&mut self) {
+        for id in self.oracle.assumed.keys().cloned().collect::<Vec<_>>() {
+            self.tell(Event::AdmissionFailed(id));
         }
     }
 

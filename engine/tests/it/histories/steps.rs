@@ -31,6 +31,8 @@ pub(crate) enum Step {
     Move(WorkloadId, Move),
     /// All admissions that were decided are written.
     ConfirmAll,
+    /// No admission that was decided can be recorded.
+    FailAll,
     /// All evictions that were decided are told, and those told before are carried out.
     CarryOut,
     /// So many milliseconds pass.
@@ -238,6 +240,7 @@ fn steps(size: Size) -> impl Strategy<Value = Step> {
         16 => (id(), moves()).prop_map(|(id, to)| Step::Move(id, to)),
         4 => mishaps.prop_map(Step::Tell),
         8 => Just(Step::ConfirmAll),
+        2 => Just(Step::FailAll),
         6 => Just(Step::CarryOut),
         6 => (1..9i64).prop_map(Step::Pass),
         16 => Just(Step::Decide),
@@ -357,6 +360,7 @@ pub(crate) fn rival_histories() -> impl Strategy<Value = History> {
     let step = prop_oneof![
         1 => id().prop_map(|id| vec![Step::Move(id, Move::Finish)]),
         1 => Just(vec![Step::CarryOut]),
+        1 => Just(vec![Step::Decide, Step::FailAll]),
         8 => (1..3i64).prop_map(|millis| vec![Step::Decide, Step::ConfirmAll, Step::Pass(millis)]),
     ];
     let steps = proptest::collection::vec(step, 0..4);
