@@ -8,8 +8,9 @@ use crate::cohort::reopening::ClassRef;
 use crate::cycle::context::Cycle;
 use crate::flavor::options::Slots;
 use crate::queue::queueing_strategy::is_strict;
+use crate::quota::flavor_resources::FlavorResourceId;
 use crate::quota::usage::RequestedUsage;
-use crate::quota::view::{Borrowing, View};
+use crate::quota::view::{Borrowing, NodeId, View};
 use crate::workload::queue_order::QueueOrder;
 use crate::workload::shape::Shape;
 
@@ -26,11 +27,33 @@ impl Cycle<'_> {
         if !is_strict(&node.config) {
             return None;
         }
+        let requested = slots.within_nominal(&self.tree.quota, node.id, shape)?;
         // It may take back its quota whenever it would then fit: nobody who borrows meanwhile makes it wait for ever.
-        if node.config.preemption.reclaim_within_cohort == ReclaimWithinCohort::Any {
-            return None;
-        }
-        slots.within_nominal(&self.tree.quota, node.id, shape)
+        let takes_back = node.config.preemption.reclaim_within_cohort == ReclaimWithinCohort::Any
+            && !self.borrows_besides(node.id, &requested, slots.borrowing);
+        (!takes_back).then_some(requested)
+    }
+
+    /// Whether a queue would stay within its quota of what is scarce, and borrows of something that is not. Without fair
+    /// sharing it then reclaims nothing (`Preemptor::may_reclaim_beyond`), though borrowers alone are in the way.
+    fn borrows_besides(
+        &self,
+        node: NodeId,
+        requested: &RequestedUsage,
+        borrowing: Borrowing,
+    ) -> bool {
+        let quota = &self.tree.quota;
+        let is_available = |(cell, amount): &(FlavorResourceId, Amount)| {
+            quota.is_available(View::Planned, node, (*cell, *amount), borrowing)
+        };
+        let (other, scarce): (Vec<_>, Vec<_>) = (requested.iter())
+            .map(|(cell, amount)| (*cell, *amount))
+            .partition(is_available);
+        let borrows = |(cell, amount)| quota.would_borrow(node, node, cell, amount);
+        self.settings.fair_sharing.is_none()
+            && !scarce.is_empty()
+            && !scarce.into_iter().any(borrows)
+            && other.into_iter().any(borrows)
     }
 
     /// The part of a request that is unused in the planned view, and nominal quota of the queue; none if that is

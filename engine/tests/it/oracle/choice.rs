@@ -174,8 +174,29 @@ impl Scene<'_> {
         };
         // The first of those that lack least.
         let way = ways.into_iter().min_by_key(lacks)?;
+        // Who may always take it back need not save it up.
+        if queue.preemption.reclaim_within_cohort == ReclaimWithinCohort::Any
+            && !self.only_borrowing_forbids_it(workload, node, &way.charge)
+        {
+            return None;
+        }
         let part: Charge = way.charge.into_iter().filter_map(left).collect();
         (!part.is_empty()).then_some(part)
+    }
+
+    /// Whether a queue may not take back what it lacks, as it borrows of something else that it has enough of.
+    fn only_borrowing_forbids_it(&self, workload: &Workload, node: usize, charge: &Charge) -> bool {
+        let alone = charge.iter().map(|(cell, amount)| {
+            let charge = Charge::from([(*cell, *amount)]);
+            let has_room = self.has_room(workload, self.planned, node, &charge);
+            let with = self.planned.with(node, &charge);
+            (has_room, self.tree.is_above(&with, node, [*cell]))
+        });
+        let alone: Vec<(bool, bool)> = alone.collect();
+        self.fair.is_none()
+            && alone.contains(&(true, true))
+            && alone.contains(&(false, false))
+            && !alone.contains(&(false, true))
     }
 
     /// Whether the least of a workload fits by any choice of flavors; the scene is one where nothing is used.

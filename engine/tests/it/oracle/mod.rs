@@ -21,8 +21,8 @@ use std::time::Duration;
 use sluice_engine::{
     Admission, AdmissionScope, Amount, ClusterQueue, Cohort, CohortName, Decision, Event,
     EvictReason, Flavor, FlavorName, LocalQueue, LocalQueueKey, PreemptionRight, QueueName,
-    QueueingStrategy, ReclaimWithinCohort, ResourceName, Settings, StopPolicy, Time, Workload,
-    WorkloadId, WorkloadState,
+    QueueingStrategy, ResourceName, Settings, StopPolicy, Time, Workload, WorkloadId,
+    WorkloadState,
 };
 
 pub(crate) use self::usage::charge_of;
@@ -461,10 +461,7 @@ impl Oracle {
                     passed.push(workload);
                 }
                 let is_strict = queue.strategy == QueueingStrategy::StrictFifo;
-                // Who may always take it back need not save it up.
-                let saves =
-                    is_strict && queue.preemption.reclaim_within_cohort != ReclaimWithinCohort::Any;
-                if matches!(verdict, AssignmentResult::No) && saves && !claimed {
+                if matches!(verdict, AssignmentResult::No) && is_strict && !claimed {
                     let left = scene.left_of_own(queue, workload);
                     verdict = left.map_or(verdict, AssignmentResult::Keep);
                 }

@@ -93,6 +93,33 @@ fn a_head_that_may_always_reclaim_its_quota_reserves_nothing() {
 }
 
 #[test]
+fn a_head_that_may_not_reclaim_as_it_borrows_of_something_else_reserves_what_it_lacks() {
+    let script = |rule: &str, first: &str, then: &str| {
+        check(&format!(
+            "{rule}
+             queue q in=c strict reclaim=any default.cpu=4 default.memory=8
+             queue b in=c default.cpu=0 default.memory=10
+             held x q default.memory=8
+             held b1 b default.cpu=2
+             held b2 b default.cpu=2
+             job big q cpu=4 memory=2
+             decide => {first}
+             job n1 b cpu=2
+             job n2 b cpu=2
+             finish b1
+             {then}"
+        ));
+    };
+    script("flavor x", "", "decide =>\nfinish b2\ndecide => big");
+    // With fair sharing it takes back what it lacks.
+    script(
+        "fair",
+        "!b2(reclaim) !b1(reclaim)",
+        "decide =>\nfinish b2\ndecide => big",
+    );
+}
+
+#[test]
 fn of_several_flavors_a_head_reserves_the_one_that_lacks_least() {
     check(
         "queue q in=c strict default.cpu=4 spot.cpu=4
