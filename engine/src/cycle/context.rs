@@ -132,8 +132,21 @@ impl Cycle<'_> {
         let (mut assigner, config) = self.assigner(class, order, policy)?;
         match preempted_for {
             PreemptsFor::All => assigner.assign(slots, config, shape),
-            PreemptsFor::Fewest => assigner.assign_to_nominee(slots, config, shape),
+            PreemptsFor::Fewest => assigner.assign_fewest(slots, config, shape),
         }
+    }
+
+    /// The same for as many of its pods as it need not borrow for.
+    pub(super) fn assign_without_borrowing<'a>(
+        &mut self,
+        class: &ClassRef,
+        slots: &'a Slots,
+        shape: &Shape,
+        order: &QueueOrder,
+    ) -> Option<AssignmentResult<'a>> {
+        let policy = self.policy(class.0);
+        let (assigner, config) = self.assigner(class, order, policy)?;
+        assigner.assign_without_borrowing(slots, config, shape)
     }
 
     fn assigner<'b>(

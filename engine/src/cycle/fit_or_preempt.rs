@@ -81,11 +81,10 @@ impl Assigner<'_> {
         self.assign_fewest(slots, config, shape)
     }
 
-    /// Works out what can be assigned to a workload that has preempted others for its fewest pods. That is as many pods
-    /// as need no borrowing, or else the fewest: with more it would use what the others need to return, and what they
-    /// may reclaim at once.
-    pub(crate) fn assign_to_nominee<'a>(
-        &mut self,
+    /// Works out for how many pods a workload need not borrow that has preempted others for its fewest. With more it
+    /// would use what the others need to return, and what they may reclaim at once.
+    pub(crate) fn assign_without_borrowing<'a>(
+        &self,
         slots: &'a Slots,
         config: &ClusterQueue,
         shape: &Shape,
@@ -96,11 +95,11 @@ impl Assigner<'_> {
                 slots.assign_in_any_way(self.quota, node, borrowing, config.fungibility, counts);
             found.ok()
         });
-        own.and_then(|own| self.without_preemption(own, Borrowing::Forbidden).ok())
-            .or_else(|| self.assign_fewest(slots, config, shape))
+        self.without_preemption(own?, Borrowing::Forbidden).ok()
     }
 
-    fn assign_fewest<'a>(
+    /// Works out what can be assigned to its fewest pods.
+    pub(crate) fn assign_fewest<'a>(
         &mut self,
         slots: &'a Slots,
         config: &ClusterQueue,

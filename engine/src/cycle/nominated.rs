@@ -1,5 +1,6 @@
 //! Nominated workloads come first in a cycle. They are admitted, or quota is reserved for them, as if their
-//! targets had stopped at once.
+//! targets had stopped at once. First each gets what its targets were evicted for. Then those that preempted for their
+//! fewest pods grow, by nominal quota that none of the others was to get.
 
 use std::collections::BTreeSet;
 
@@ -40,6 +41,9 @@ impl Cycle<'_> {
             let preempted_for = self.nominations.preempted_for(order.id());
             all.extend(self.reserve_nominated(class, preempted_for));
         }
+        for nominated_head in &mut all {
+            self.grow_reservation(nominated_head);
+        }
         let mut outranked = Vec::new();
         for nominated_head in &all {
             outranked.push(self.earlier_workload_needs_quota_of(nominated_head));
@@ -48,9 +52,23 @@ impl Cycle<'_> {
             self.undo_reservation(&nominated_head.reservation);
         }
         self.progress.reserved.clear();
-        let with_outranked = all.into_iter().zip(outranked);
-        for (nominated_head, _) in with_outranked.filter(|(_, is_outranked)| !is_outranked) {
-            self.admit_or_reserve(&nominated_head.class, nominated_head.preempted_for);
+        let all: Vec<(NominatedHead, bool)> = all.into_iter().zip(outranked).collect();
+        let mut before: Vec<&Reservation> = Vec::new();
+        let mut rest = all.as_slice();
+        while let Some(((nominated_head, is_outranked), after)) = rest.split_first() {
+            rest = after;
+            if *is_outranked {
+                before.push(&nominated_head.reservation);
+                continue;
+            }
+            let others: Vec<&Reservation> = match nominated_head.preempted_for {
+                PreemptsFor::All => Vec::new(),
+                PreemptsFor::Fewest => {
+                    let after = after.iter().map(|(other, _)| &other.reservation);
+                    before.iter().copied().chain(after).collect()
+                }
+            };
+            self.admit_or_reserve(nominated_head, &others);
         }
         has_nominated
     }
@@ -108,22 +126,76 @@ impl Cycle<'_> {
         })
     }
 
-    /// Admits the first member of a class without reservation, or reserves quota for it.
-    fn admit_or_reserve(&mut self, class: &ClassRef, preempted_for: PreemptsFor) {
+    /// Has a workload that preempted for its fewest pods reserve as much as is left to it by all others.
+    fn grow_reservation(&mut self, nominated_head: &mut NominatedHead) {
+        let NominatedHead {
+            class,
+            order,
+            reservation,
+            preempted_for,
+        } = nominated_head;
+        if *preempted_for == PreemptsFor::All {
+            return;
+        }
+        let found = self.options(class);
+        self.check(found.is_some(), NOMINATED_IS_PENDING);
+        let Some((options, shape)) = found else {
+            return;
+        };
+        self.undo_reservation(reservation);
+        if let FlavorOptions::Slots(slots) = &*options
+            && let Some(result) = self.assign_without_borrowing(class, slots, &shape, order)
+        {
+            reservation.requested = result.requested().clone();
+        }
+        self.apply_reservation(reservation);
+    }
+
+    /// Admits the first member of a class without reservation, or reserves quota for it. If it grows, it leaves what
+    /// `others` have reserved that have had no turn yet, or get none.
+    fn admit_or_reserve(&mut self, nominated_head: &NominatedHead, others: &[&Reservation]) {
+        let NominatedHead {
+            class,
+            preempted_for,
+            ..
+        } = nominated_head;
         // Each reservation was that of another member, and only they are admitted so far.
         let Some((options, shape)) = self.options(class) else {
             return self.check(false, NOMINATED_IS_PENDING);
         };
-        match self.nominated_assignment(class, &options, &shape, preempted_for) {
+        let mut found = None;
+        if *preempted_for == PreemptsFor::Fewest
+            && let Some(order) = self.next_nominated(class)
+            && let FlavorOptions::Slots(slots) = &*options
+        {
+            for other in others {
+                self.apply_reservation(other);
+            }
+            let grown = self.assign_without_borrowing(class, slots, &shape, &order);
+            found = grown.map(|grown| (order, grown));
+            for other in others {
+                self.undo_reservation(other);
+            }
+        }
+        let found =
+            found.or_else(|| self.nominated_assignment(class, &options, &shape, *preempted_for));
+        match found {
             Some((order, AssignmentResult::FitsNow(assignment))) => {
                 self.admit(class, &order, &assignment);
-                self.nominations.admit(order.id().clone(), preempted_for);
+                self.nominations.admit(order.id().clone(), *preempted_for);
             }
             Some((order, AssignmentResult::FitsLater(requested, ..))) => {
                 self.reserve(class, order, requested, shape.borrowing());
             }
             None => {}
         }
+    }
+
+    /// The first member of a class without reservation.
+    fn next_nominated(&self, class: &ClassRef) -> Option<QueueOrder> {
+        let reserved = self.progress.reserved.get(class);
+        let pending = &self.cluster_queue(class.0)?.pending;
+        pending.next_of(&class.1, reserved).cloned()
     }
 
     /// The first member of a class without reservation, and its assignment without further preemption.
@@ -137,9 +209,7 @@ impl Cycle<'_> {
         let FlavorOptions::Slots(slots) = options else {
             return None;
         };
-        let reserved = self.progress.reserved.get(class);
-        let pending = &self.cluster_queue(class.0)?.pending;
-        let order = pending.next_of(&class.1, reserved)?.clone();
+        let order = self.next_nominated(class)?;
         let result = self.assign_to_nominee(class, slots, shape, &order, preempted_for)?;
         let needs_preemption =
             matches!(&result, AssignmentResult::FitsLater(_, targets, _) if !targets.is_empty());

@@ -48,6 +48,17 @@ pub(crate) enum AssignmentResult {
     No,
 }
 
+impl Assignment {
+    /// Now, or once those who leave have left.
+    pub(crate) fn at_its_time(self) -> AssignmentResult {
+        if self.fits_now {
+            AssignmentResult::Now(self)
+        } else {
+            AssignmentResult::Later(self, Vec::new())
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Mode {
     Now,
@@ -357,8 +368,21 @@ impl Scene<'_> {
         })
     }
 
-    /// What becomes of one for whose least others had to go: more than that only as far as it is its queue's own.
+    /// What becomes of the least of one for which others had to go.
     pub(crate) fn verdict_for_least(
+        &self,
+        queue: &ClusterQueue,
+        workload: &Workload,
+        tally: &mut Tally,
+    ) -> AssignmentResult {
+        if !self.covers(queue, workload) {
+            return AssignmentResult::No;
+        }
+        self.whole(queue, &least_of(workload), true, tally)
+    }
+
+    /// As much of it as is its queue's own.
+    pub(crate) fn verdict_within_own(
         &self,
         queue: &ClusterQueue,
         workload: &Workload,
@@ -377,7 +401,7 @@ impl Scene<'_> {
                 verdict => Some(verdict),
             }
         });
-        own.unwrap_or_else(|| self.whole(queue, &least_of(workload), true, tally))
+        own.unwrap_or(AssignmentResult::No)
     }
 
     /// Of what the queue has no quota for, even nothing is too much if all of it isn't nothing.

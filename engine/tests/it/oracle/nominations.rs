@@ -8,7 +8,7 @@ use sluice_engine::{
 };
 
 use super::{Oracle, Reservation, Reservations, order};
-use crate::oracle::choice::{AssignmentResult, Scene};
+use crate::oracle::choice::{Assignment, AssignmentResult, Scene};
 use crate::oracle::quota::Tree;
 use crate::oracle::tally::Tally;
 
@@ -37,6 +37,16 @@ impl Oracle {
                 kept.push((id.clone(), first.clone(), claim));
             }
         }
+        // Those for whose least others left have as much as is theirs, and was left for no other.
+        for number in 0..kept.len() {
+            let others = kept.iter().filter(|(other, ..)| *other != kept[number].0);
+            let others = others.map(|(_, _, claim)| claim);
+            let (id, first, _) = &kept[number];
+            if let Some(more) = self.more_than_least(tree, id, first, others) {
+                kept[number].2.charge = more.charge;
+                self.tally.least_grows += 1;
+            }
+        }
         // One that stands before it in its queue, and would be better off with the room, has it instead.
         let all: Vec<WorkloadId> = kept.iter().map(|(_, first, _)| first.id.clone()).collect();
         let mut still = kept.clone();
@@ -60,10 +70,18 @@ impl Oracle {
             }
         }
         let mut claims = Reservations::new();
+        let mut waiting = kept.clone();
         for (id, ..) in still {
             let before: Vec<&WorkloadId> = claims.keys().collect();
+            waiting.retain(|(other, ..)| *other != id);
             let turn = self.turn_of(tree, now, &id, &before, claims.values());
-            let Some((queue, first, verdict)) = turn else {
+            let first = self.first_like(now, &id, &before);
+            let others = waiting.iter().map(|(_, _, claim)| claim);
+            let more = first.and_then(|(queue, first)| {
+                let more = self.more_than_least(tree, &id, first, claims.values().chain(others))?;
+                Some((queue, first, more.at_its_time()))
+            });
+            let Some((queue, first, verdict)) = more.or(turn) else {
                 continue;
             };
             let (queue, first) = (queue.name.clone(), first.id.clone());
@@ -110,16 +128,8 @@ impl Oracle {
         before: &[&WorkloadId],
         claims: impl Iterator<Item = &'a Reservation>,
     ) -> Option<(&'a ClusterQueue, &'a Workload, AssignmentResult)> {
-        let promised = &self.workloads[id];
-        let queue = &self.queues[&self.locals[&promised.queue].cluster_queue];
-        let by_usage = queue.admission_scope == AdmissionScope::ByUsage;
-        let is_like = |w: &&Workload| {
-            w.pod_sets == promised.pod_sets && (!by_usage || w.queue == promised.queue)
-        };
+        let (queue, first) = self.first_like(now, id, before)?;
         let mut ignored = Tally::default();
-        let mut like = self.lined_up(queue, now, &mut ignored);
-        like.retain(|w| is_like(w) && !before.contains(&&w.id));
-        let first = like.into_iter().next()?;
         let views = self.views(tree, claims);
         let scene = self.scene(tree, &views);
         let verdict = if self.goes_for_least_of.contains(id) {
@@ -131,6 +141,45 @@ impl Oracle {
             AssignmentResult::No | AssignmentResult::Keep(_) => None,
             AssignmentResult::Later(_, victims) if !victims.is_empty() => None,
             _ => Some((queue, first, verdict)),
+        }
+    }
+
+    fn first_like<'a>(
+        &'a self,
+        now: Time,
+        id: &WorkloadId,
+        before: &[&WorkloadId],
+    ) -> Option<(&'a ClusterQueue, &'a Workload)> {
+        let promised = &self.workloads[id];
+        let queue = &self.queues[&self.locals[&promised.queue].cluster_queue];
+        let by_usage = queue.admission_scope == AdmissionScope::ByUsage;
+        let is_like = |w: &&Workload| {
+            w.pod_sets == promised.pod_sets && (!by_usage || w.queue == promised.queue)
+        };
+        let mut ignored = Tally::default();
+        let mut like = self.lined_up(queue, now, &mut ignored);
+        like.retain(|w| is_like(w) && !before.contains(&&w.id));
+        let first = like.into_iter().next()?;
+        Some((queue, first))
+    }
+
+    /// What one for whose least others left could have of its queue's own, beside these claims.
+    fn more_than_least<'a>(
+        &'a self,
+        tree: &Tree,
+        id: &WorkloadId,
+        first: &Workload,
+        claims: impl Iterator<Item = &'a Reservation>,
+    ) -> Option<Assignment> {
+        if !self.goes_for_least_of.contains(id) {
+            return None;
+        }
+        let views = self.views(tree, claims);
+        let queue = &self.queues[&self.locals[&first.queue].cluster_queue];
+        let scene = self.scene(tree, &views);
+        match scene.verdict_within_own(queue, first, &mut Tally::default()) {
+            AssignmentResult::Now(more) | AssignmentResult::Later(more, _) => Some(more),
+            AssignmentResult::No | AssignmentResult::Keep(_) => None,
         }
     }
 

@@ -30,6 +30,8 @@ pub(crate) struct Tally {
     pub(crate) promise_kept_before_others: u64,
     /// The place of one that was taken on a promise could not be recorded.
     pub(crate) promised_again: u64,
+    /// One for whose least others left had as much again, or more.
+    pub(crate) least_grows: u64,
     /// A part was kept for one that blocks its queue.
     pub(crate) kept_in_part: u64,
     /// One had other flavors for an earlier pod set, as else nothing was left for a later one.
@@ -71,7 +73,7 @@ impl Tally {
         counts!(
             admitted admitted_borrowing admitted_in_part later_for_nothing later_with_victims parked
             own reclaimed while_borrowing by_share stopped timed_out several_victims protected another_would_gain promise_kept
-            promise_broken promise_kept_before_others promised_again spared kept_in_part any_way least_waits
+            promise_broken promise_kept_before_others promised_again least_grows spared kept_in_part any_way least_waits
             second_strategy for_nominal nominal_kept stopped_early by_grade preempt_beats_borrowing
             borrowing_beats_preempt shares_decide standings_decide queue_full backing_off second_pass
             never_fits lacking one_less have_to_end
@@ -88,7 +90,7 @@ impl Tally {
         add!(
             admitted admitted_borrowing admitted_in_part later_for_nothing later_with_victims parked
             own reclaimed while_borrowing by_share stopped timed_out several_victims protected another_would_gain promise_kept
-            promise_broken promise_kept_before_others promised_again spared kept_in_part any_way least_waits
+            promise_broken promise_kept_before_others promised_again least_grows spared kept_in_part any_way least_waits
             second_strategy for_nominal nominal_kept stopped_early by_grade preempt_beats_borrowing
             borrowing_beats_preempt shares_decide standings_decide queue_full backing_off second_pass
             never_fits lacking one_less have_to_end

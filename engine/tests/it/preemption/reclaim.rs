@@ -261,3 +261,43 @@ fn by_shares_what_is_borrowed_of_the_scarce_is_still_judged_by_shares() {
          decide =>",
     );
 }
+
+#[test]
+fn whoever_preempts_for_its_fewest_pods_takes_nothing_that_was_freed_for_another() {
+    let script = |stays: &str, then: &str| {
+        check(&format!(
+            "queue a in=c own=lower default.cpu=4
+             queue d in=c reclaim=any default.cpu=2
+             queue b in=c default.cpu=0
+             held la a default.cpu=2
+             held v1 b priority=5 since=2 default.cpu=2
+             held v2 b priority=5 since=1 {stays} default.cpu=2
+             job j1 a priority=3 cpu=1 pods=4 min=2
+             job j2 d priority=1 cpu=2
+             decide => !la(own) !v1(reclaim)
+             gone la
+             gone v1
+             decide => {then}"
+        ));
+    };
+    script("", "j1x2 j2");
+    script("stays", "j1x2 j2");
+    // It grows by what is left.
+    check(
+        "queue a in=c own=lower default.cpu=4
+         queue d in=c reclaim=any default.cpu=2
+         queue b in=c default.cpu=0
+         held la a default.cpu=2
+         held v1 b priority=5 since=2 default.cpu=2
+         held v2 b priority=5 since=1 default.cpu=2
+         job j1 a priority=3 cpu=1 pods=4 min=2
+         job j2 d priority=1 cpu=2
+         decide => !la(own) !v1(reclaim)
+         gone la
+         decide => j1x2
+         fail j1
+         gone v1
+         gone v2
+         decide => j1 j2",
+    );
+}
