@@ -194,12 +194,16 @@ impl Alone<'_> {
     }
 
     /// The same, or quota is reserved for it. Whoever may be admitted in part fits with his fewest pods, and
-    /// rather waits for what evicted workloads give back if more of his pods fit then.
+    /// rather waits for what evicted workloads give back if more of his pods fit then. So does one that need not borrow
+    /// then, in another flavor.
     fn gets_quota(&self, more: &[More]) -> bool {
         let pod_sets = &self.oracle.workloads[self.id].pod_sets;
         let in_part = pod_sets.iter().any(|pod_set| pod_set.min_count.is_some());
+        let mut groups = self.oracle.queues[&self.queue()].resource_groups.iter();
+        let has_choice = groups.any(|group| group.flavors.len() > 1);
         self.decides(more, |engine| {
-            in_part && matches!(engine.explain(self.id), Some(Explanation::Nominated { .. }))
+            (in_part || has_choice)
+                && matches!(engine.explain(self.id), Some(Explanation::Nominated { .. }))
         })
     }
 
