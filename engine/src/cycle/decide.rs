@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 
 use crate::api::event::{Decision, EvictReason};
 use crate::api::names::{QueueName, WorkloadId};
-use crate::api::queues::Consumed;
 use crate::api::time::Time;
 use crate::cohort::tree::CohortTree;
 use crate::cycle::context::Cycle;
@@ -36,6 +35,7 @@ impl Engine {
             }
             self.cohort_trees.put_back(key, tree);
         }
+        self.note_usage();
         self.debug_check();
         decisions
     }
@@ -179,14 +179,19 @@ impl Engine {
                         .check(false, "a LocalQueue that points to a queue has a state");
                     continue;
                 };
-                let consumed = local_queue.consumed.get_or_insert_with(|| Consumed {
-                    at: self.now,
-                    ..Consumed::default()
-                });
-                if consumed.at < self.now {
-                    let used = local_queue.usage.by_resource(&self.config.flavor_resources);
-                    consumed.bring_up(self.now, self.settings.usage_half_life, &used);
-                }
+                let half_life = self.settings.usage_half_life;
+                local_queue.bring_up(self.now, half_life, &self.config.flavor_resources);
+            }
+        }
+    }
+
+    /// Notes what LocalQueues use from now on, in ClusterQueues that admit by usage.
+    fn note_usage(&mut self) {
+        let cluster_queues = self.by_usage.iter();
+        let cluster_queues = cluster_queues.filter_map(|name| self.cluster_queues.get(name));
+        for key in cluster_queues.flat_map(|cluster_queue| &cluster_queue.local_queues) {
+            if let Some(local_queue) = self.local_queues.get_mut(key) {
+                local_queue.note_usage(self.now, &self.config.flavor_resources);
             }
         }
     }

@@ -1,12 +1,14 @@
 //! What is kept of each LocalQueue: its workloads, their demand, and its usage.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use crate::api::amount::Amount;
 use crate::api::names::{LocalQueueKey, QueueName, ResourceName, WorkloadId};
 use crate::api::queues::{Consumed, LocalQueue, StopPolicy};
 use crate::api::quota::ResourceGroup;
 use crate::api::share::Share;
+use crate::api::time::Time;
 use crate::queue::demand::Demand;
 use crate::quota::flavor_resources::FlavorResources;
 use crate::quota::quota_tree::{QuotaTree, configured_quotas};
@@ -27,6 +29,9 @@ pub(crate) struct LocalQueueState {
     pub(crate) usage: QueueUsage,
     /// The usage over time, if its ClusterQueue admits by usage.
     pub(crate) consumed: Option<Consumed>,
+    /// The usage after the last decision, and its time, if its ClusterQueue admits by usage: what it used until the next
+    /// one, whatever has ended in between.
+    used_since: Option<(Time, BTreeMap<ResourceName, Amount>)>,
 }
 
 impl LocalQueueState {
@@ -49,6 +54,26 @@ impl LocalQueueState {
         };
         let dominant = quota.iter().map(share).max().unwrap_or_default();
         dominant.divided_by(weight.unwrap_or_default())
+    }
+
+    /// Brings the usage over time up to `now`. What was used since the last decision is what was used after it. If no
+    /// decision has brought it up yet, it is what is used at present.
+    pub(crate) fn bring_up(&mut self, now: Time, half_life: Duration, cells: &FlavorResources) {
+        let consumed = self.consumed.get_or_insert_with(|| Consumed {
+            at: now,
+            ..Consumed::default()
+        });
+        if consumed.at < now {
+            let used = self.used_since.take();
+            let used = used.filter(|(at, _)| *at == consumed.at);
+            let used = used.map_or_else(|| self.usage.by_resource(cells), |(_, used)| used);
+            consumed.bring_up(now, half_life, &used);
+        }
+    }
+
+    /// Notes what is used from now on.
+    pub(crate) fn note_usage(&mut self, now: Time, cells: &FlavorResources) {
+        self.used_since = Some((now, self.usage.by_resource(cells)));
     }
 
     /// The ClusterQueue that its workloads are queued in, unless it is stopped or its namespace is not

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use sluice_engine::{
-    Admission, AdmissionScope, Amount, Decision, Engine, Event, EvictReason, Explanation,
-    LocalQueue, Snapshot, Time, Workload, WorkloadId, WorkloadState,
+    Admission, AdmissionScope, Amount, Consumed, Decision, Engine, Event, EvictReason, Explanation,
+    LocalQueue, LocalQueueKey, ResourceName, Snapshot, Time, Workload, WorkloadId, WorkloadState,
 };
 
 use crate::histories::explained::check_trials;
@@ -24,6 +24,8 @@ struct Play {
     oracle: Oracle,
     now: Time,
     salt: u64,
+    /// The moment of the last decision, and what each LocalQueue has used since, where that counts.
+    used_since: (Time, BTreeMap<LocalQueueKey, BTreeMap<ResourceName, i128>>),
 }
 
 /// Plays a history and checks everything on the way; says what happened how often.
@@ -33,6 +35,7 @@ pub(crate) fn play(history: History, salt: u64, subsets_of_max: usize) -> Tally 
         oracle: Oracle::new(history.settings),
         now: Time::default(),
         salt,
+        used_since: (Time::default(), BTreeMap::new()),
     };
     play.oracle.subsets_of_max = subsets_of_max;
     for step in history.steps {
@@ -65,6 +68,11 @@ impl Play {
     }
 
     fn tell(&mut self, event: Event) {
+        if let Event::RemoveLocalQueue(key) | Event::UpsertLocalQueue(LocalQueue { key, .. }) =
+            &event
+        {
+            self.used_since.1.remove(key);
+        }
         self.engine.apply(event.clone());
         self.oracle.apply(event);
     }
@@ -128,7 +136,9 @@ impl Play {
     /// Decides, and compares all there is to compare.
     fn decide(&mut self) -> Vec<Decision> {
         let before = self.engine.snapshot();
+        let consumed = self.consumed();
         let decided = self.engine.decide(self.now);
+        self.check_consumed(&consumed);
         self.learn_consumed();
         let mut judge = self.oracle.clone();
         let expected = self.oracle.decide(self.now);
@@ -144,6 +154,7 @@ impl Play {
         check_charges(before, &after, &decided);
         let again = self.engine.decide(self.now);
         assert_eq!(again, [], "a second decision has nothing left to do");
+        self.note_usage();
         self.check_against_a_new_one();
         self.check_explanations();
         let mut tally = self.oracle.tally;
@@ -161,6 +172,7 @@ impl Play {
         let mut old = Play {
             engine: self.engine.clone(),
             oracle: self.oracle.clone(),
+            used_since: self.used_since.clone(),
             ..*self
         };
         old.confirm_all();
@@ -224,6 +236,66 @@ impl Play {
             }
         }
         trees
+    }
+
+    /// What each LocalQueue has consumed, where that counts.
+    fn consumed(&self) -> BTreeMap<LocalQueueKey, Consumed> {
+        let status = |key| self.engine.local_queue_status(key)?.consumed;
+        let keys = self.oracle.locals.keys();
+        keys.filter_map(|key| Some((key.clone(), status(key)?)))
+            .collect()
+    }
+
+    /// What was consumed before fades, and what was used since the last decision comes in; not exactly, as this is by
+    /// floats.
+    #[allow(
+        clippy::cast_precision_loss,
+        clippy::disallowed_types,
+        reason = "to compare exact amounts with another way to work them out"
+    )]
+    fn check_consumed(&self, before: &BTreeMap<LocalQueueKey, Consumed>) {
+        let (at, used) = &self.used_since;
+        let half_life = self.oracle.settings.usage_half_life.as_millis() as f64;
+        let elapsed = (self.now.as_millis() - at.as_millis()) as f64;
+        let left = 0.5f64.powf(elapsed / half_life);
+        for (key, after) in self.consumed() {
+            let (Some(before), Some(used)) = (before.get(&key), used.get(&key)) else {
+                continue;
+            };
+            if before.at != *at {
+                continue;
+            }
+            let amount = |consumed: &Consumed, resource: &ResourceName| {
+                let amount = consumed.amounts.get(resource);
+                amount.map_or(0.0, |amount| amount.get() as f64)
+            };
+            let resources = before.amounts.keys().chain(after.amounts.keys());
+            for resource in resources.chain(used.keys()) {
+                let used = used.get(resource).copied().unwrap_or_default().max(0) as f64;
+                let expected = amount(before, resource) * left + used * (1.0 - left);
+                let found = amount(&after, resource);
+                let most = 2.0 + expected * 1e-6;
+                assert!(
+                    (found - expected).abs() <= most,
+                    "{key:?} has consumed {expected} of {resource}, not {found}"
+                );
+            }
+        }
+    }
+
+    fn note_usage(&mut self) {
+        let mut used_since = BTreeMap::new();
+        for key in self.consumed().into_keys() {
+            let mut used: BTreeMap<ResourceName, i128> = BTreeMap::new();
+            let held = self.oracle.held();
+            for (_, admission) in held.filter(|(workload, _)| workload.queue == key) {
+                for ((_, resource), amount) in charge_of(admission) {
+                    *used.entry(resource).or_default() += amount;
+                }
+            }
+            used_since.insert(key, used);
+        }
+        self.used_since = (self.now, used_since);
     }
 
     /// What the engine says was consumed up to now, the oracle takes as given.

@@ -166,3 +166,50 @@ fn time_alone_lets_one_preempt_whose_quota_another_would_have_taken() {
          decide at={WEEK} => high"
     ));
 }
+
+#[test]
+fn what_ended_since_the_last_decision_was_used_until_now() {
+    let script = |between: &str| {
+        check(&format!(
+            "queue q by-usage default.cpu=8
+             local a queue=q
+             local b queue=q
+             job a1 a cpu=8
+             decide => a1
+             confirm a1
+             decide =>
+             {between}
+             finish a1
+             job a2 a cpu=8
+             job b1 b cpu=8
+             decide at={WEEK} => b1"
+        ));
+    };
+    script("");
+    script(&format!("decide at={} =>", WEEK - 1));
+    // What began since then was not used before.
+    check(&format!(
+        "queue q by-usage default.cpu=8
+         local a queue=q used=cpu:2
+         local b queue=q used=cpu:1
+         decide =>
+         held b1 b from=q default.cpu=8
+         decide at={WEEK} =>
+         finish b1
+         job a2 a priority=9 cpu=8
+         job b2 b cpu=8
+         decide at={WEEK} => b2"
+    ));
+    // But what ran before the engine started was.
+    check(&format!(
+        "queue q by-usage default.cpu=8
+         local a queue=q used=cpu:2
+         local b queue=q used=cpu:1
+         held b1 b from=q default.cpu=8
+         decide at={WEEK} =>
+         finish b1
+         job a2 a cpu=8
+         job b2 b priority=9 cpu=8
+         decide at={WEEK} => a2"
+    ));
+}
