@@ -119,10 +119,16 @@ impl QueueLimit {
         } else {
             LeftFrom::Nowhere
         };
-        if list.queued.is_empty() && list.beyond.is_empty() {
+        self.drop_empty_list(class);
+        left
+    }
+
+    /// Drops the list of a LocalQueue from which the last workload was taken.
+    fn drop_empty_list(&mut self, class: &ClassId) {
+        let list = self.turns.get(&class.local_queue);
+        if list.is_some_and(|list| list.queued.is_empty() && list.beyond.is_empty()) {
             self.turns.remove(&class.local_queue);
         }
-        left
     }
 
     /// Takes the workloads of a class that are beyond the limit.
@@ -130,7 +136,9 @@ impl QueueLimit {
         let list = self.turns.get_mut(&class.local_queue);
         let of_class = |_: &QueueOrder, (of, _): &mut (ClassId, _)| of == class;
         let taken = list.map(|list| list.beyond.extract_if(.., of_class).map(|(key, _)| key));
-        taken.into_iter().flatten().collect()
+        let taken = taken.into_iter().flatten().collect();
+        self.drop_empty_list(class);
+        taken
     }
 
     /// Whether a workload is beyond the limit.
@@ -239,5 +247,23 @@ mod tests {
         assert_eq!(leave("a8"), (Some(LeftFrom::Nowhere), None));
         assert_eq!(queued(&limit), ["a7", "a6", "b4"]);
         assert!(!limit.has_beyond());
+    }
+
+    #[test]
+    fn nothing_is_left_of_a_local_queue_without_workloads() {
+        let (mut limit, all, shape) = mk_workloads();
+        for workload in &all {
+            add(&mut limit, workload, &shape);
+        }
+        // One class of each: those queued are removed one by one, those beyond the limit all at once.
+        for (key, class) in &all {
+            if !limit.is_beyond(key) {
+                limit.remove(key, class);
+            }
+        }
+        for (_, class) in &all {
+            limit.take_beyond_of(class);
+        }
+        assert!(limit.turns.is_empty());
     }
 }
