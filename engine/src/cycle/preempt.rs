@@ -76,13 +76,14 @@ impl Cycle<'_> {
         let pending = &self.cluster_queue(*queue)?.pending;
         let admission_order = self.admission_order(node);
         let own = (admission_order.used(id), order);
-        let first = |id: &ClassId| {
+        let mut used = admission_order.used_by_each();
+        let mut first = |id| {
             if pending.never_fits(id) {
                 return None;
             }
-            let class = (*queue, id.clone());
+            let class = (*queue, ClassId::clone(id));
             let next = pending.next_of(id, self.progress.reserved.get(&class))?;
-            let comes_before = (admission_order.used(id), next) < own;
+            let comes_before = (used(id), next) < own;
             comes_before.then(|| Head {
                 class,
                 order: next.clone(),

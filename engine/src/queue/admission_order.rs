@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::api::amount::Amount;
-use crate::api::names::ResourceName;
+use crate::api::names::{LocalQueueKey, ResourceName};
 use crate::api::queues::AdmissionScope;
 use crate::api::share::Share;
 use crate::queue::local_queue::LocalQueues;
@@ -34,6 +34,15 @@ impl AdmissionOrder<'_> {
         })
     }
 
+    /// The same for many classes: each LocalQueue is looked at once.
+    pub(crate) fn used_by_each<'b>(&self) -> impl FnMut(&'b ClassId) -> Share {
+        let mut known: BTreeMap<Option<&'b LocalQueueKey>, Share> = BTreeMap::new();
+        move |class| {
+            let share = known.entry(class.local_queue.as_deref());
+            *share.or_insert_with(|| self.used(class))
+        }
+    }
+
     /// The first of some heads of classes, which are in the order of priority and time.
     pub(crate) fn first<'b>(
         &self,
@@ -42,7 +51,8 @@ impl AdmissionOrder<'_> {
         match self.mode {
             AdmissionScope::ByOrder => heads.next(),
             AdmissionScope::ByUsage => {
-                heads.min_by_key(|(order, class)| (self.used(class), *order))
+                let mut used = self.used_by_each();
+                heads.min_by_key(|(order, class)| (used(class), *order))
             }
         }
     }
@@ -63,11 +73,13 @@ impl AdmissionOrder<'_> {
         class: &ClassId,
     ) -> usize {
         let own = self.used(class);
-        let before = |class: &ClassId| match self.used(class).cmp(&own) {
+        let mut used = self.used_by_each();
+        let heads = pending.heads().map(|(_, class)| class);
+        let before = heads.map(|class| match used(class).cmp(&own) {
             std::cmp::Ordering::Less => pending.members(class),
             std::cmp::Ordering::Equal => pending.members_before(class, order),
             std::cmp::Ordering::Greater => 0,
-        };
-        pending.heads().map(|(_, class)| before(class)).sum()
+        });
+        before.sum()
     }
 }
