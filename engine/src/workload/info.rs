@@ -126,10 +126,24 @@ impl WorkloadInfo {
     }
 
     pub(crate) fn is_same_as(&self, other: &Self) -> bool {
-        self.queue == other.queue
-            && (self.priority, self.created) == (other.priority, other.created)
-            && self.shape.id == other.shape.id
-            && (self.not_before, self.evictable) == (other.not_before, other.evictable)
-            && self.state == other.state
+        self.is_same_request(other) && self.state == other.state
+    }
+
+    /// Whether all but the state is the same.
+    pub(crate) fn is_same_request(&self, other: &Self) -> bool {
+        // Names each field, so that a new one can't be forgotten.
+        let Self {
+            queue,
+            priority,
+            created,
+            shape,
+            not_before,
+            evictable,
+            state: _,
+        } = self;
+        *queue == other.queue
+            && (*priority, *created) == (other.priority, other.created)
+            && shape.id == other.shape.id
+            && (*not_before, *evictable) == (other.not_before, other.evictable)
     }
 }

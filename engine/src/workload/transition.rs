@@ -63,12 +63,8 @@ pub(crate) fn admission_usage(
 /// Whether a change only carries out what the engine decided: an admission is recorded, or a preempted
 /// workload stops and is queued again as it was. Any other change ends the preemption round.
 pub(crate) fn carries_out_decision(before: &WorkloadInfo, after: &WorkloadInfo) -> bool {
-    let is_same_request = before.queue == after.queue
-        && (before.priority, before.created) == (after.priority, after.created)
-        && before.shape.id == after.shape.id
-        && (before.not_before, before.evictable) == (after.not_before, after.evictable);
     let was_preempted = before.state.evicted_by().is_some();
-    is_same_request
+    before.is_same_request(after)
         && match &after.state {
             WorkloadPhase::Admitted(..) => {
                 let was_admitted = matches!(
