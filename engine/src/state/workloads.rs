@@ -55,6 +55,7 @@ impl Engine {
             self.nominations.admission_ended(&id);
         }
         let id = self.workloads.key(&id).cloned().unwrap_or(id);
+        // Once in the tree that it leaves, and once in the one that it comes to: they may differ.
         if ends_round {
             self.end_preemption_round_of(&id);
         }
@@ -91,6 +92,7 @@ impl Engine {
             };
             // `take_workload` releases the shape, but it is still in use here.
             let shape = self.shapes.acquire(info.shape.pod_sets.clone());
+            // In both trees, as above.
             self.end_preemption_round_of(id);
             self.take_workload(id);
             self.insert_workload(id.clone(), WorkloadInfo { shape, ..info });
