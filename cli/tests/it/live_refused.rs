@@ -6,7 +6,7 @@ use anyhow::Result;
 use serde_json::{Value, json};
 use sluice_testbed::ControlPlane;
 
-use crate::live_cluster::{job, ok, sluice};
+use crate::live_cluster::{job, ok, set_status, sluice};
 
 /// What the API server refuses, or does not know, is no wrong usage.
 pub(crate) fn refused(kubeconfig: &Path, arguments: &str, why: &str) {
@@ -78,6 +78,12 @@ pub(crate) async fn unqueued(cp: &ControlPlane, admin: &Path, ns: &str) -> Resul
             &json!("batch")
         )
     );
+    // So it does of one that its LocalQueue names, though the LocalQueue does not say what it requests.
+    let oldest = json!({"kind": "Job.batch", "name": "gated", "gates": ["acme.io/a"], "since": "2026-01-01T00:00:00Z"});
+    let status = json!({"gatedWorkloads": 1, "oldestGated": [oldest]});
+    set_status(cp, ns, "localqueue/main", &status).await?;
+    let named = ok(admin, &format!("explain job/gated -n {ns}"));
+    assert!(named.contains("Requests:  cpu 500m\n"), "{named}");
     Ok(())
 }
 

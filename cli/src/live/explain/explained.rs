@@ -3,26 +3,24 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
-use kube::api::{Api, DynamicObject};
+use kube::api::Api;
 use kube::core::ApiResource;
 use kube::{Client, ResourceExt as _};
 use serde::Serialize;
 use serde_json::Value;
-use sluice_crds::{ClusterQueue, Quantity, Workload};
-use sluice_kinds::CompiledKind;
+use sluice_crds::{ClusterQueue, Workload};
 use sluice_kinds::gates::{self, GateState};
-use sluice_kinds::requests::PodDefaults;
-use sluice_kinds::view::{LabelledQueue, PodSetView, QueueLabels};
+use sluice_kinds::view::{LabelledQueue, QueueLabels};
 
-use super::super::jobs::{Called, Job, State, view_of};
+use super::super::jobs::{Called, Job, State};
 use super::super::list::Objects;
 use super::super::listed::{self, Unseen};
 use super::super::outcome::LiveError;
 use super::super::queues::{Node, trees};
 use super::events::last_event;
-use crate::cluster::{ClusterError, Tell, Told, answer};
+use super::requests::{Requests, of_pod, of_workload};
+use crate::cluster::{ClusterError, POD_GROUP, Tell, Told, answer};
 use crate::simulate::Estimate;
 
 /// What is missing where events are not answered.
@@ -37,8 +35,8 @@ pub struct Explained {
     /// The ClusterQueue of its LocalQueue.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster_queue: Option<String>,
-    /// What it asks for in all.
-    pub requests: BTreeMap<String, Quantity>,
+    /// What it requests in all.
+    pub requests: Requests,
     /// The pending jobs of its LocalQueue that come before it.
     pub ahead: Vec<String>,
     /// What its conditions, or the last event about it, say.
@@ -96,6 +94,12 @@ impl Explained {
         };
         Some((explained, held))
     }
+
+    /// Whether it is an object that has no Workload yet, as gates hold it: only the object says what it asks for.
+    pub fn is_of_gated_object(&self) -> bool {
+        let Job { state, kind, .. } = &self.job;
+        *state == State::Gated && self.job.workload.is_none() && kind != "Pod" && kind != POD_GROUP
+    }
 }
 
 /// The job that is called so, explained by the objects of its namespace; none if it is not queued.
@@ -126,9 +130,11 @@ pub async fn explained(
     };
     let told = if let Some(workload) = workload {
         conditions(workload)
-    } else {
+    } else if job.kind == "Pod" {
         let found = last_event(client, &job.namespace, &job.name).await;
         or_note(LAST_TOLD, found, tell)?
+    } else {
+        Vec::new()
     };
     let explanation = match explanation(client, job).await {
         Ok(explanation) => explanation,
@@ -144,8 +150,12 @@ pub async fn explained(
         no_estimate: None,
         explanation,
         requests: match workload {
-            Some(workload) => requests(workload),
-            None => requests_of_pods(&objects.pods, job),
+            Some(workload) => of_workload(workload),
+            None => {
+                let mut pods = objects.pods.iter().filter(|_| job.kind == "Pod");
+                let pod = pods.find(|pod| pod.name_any() == job.name);
+                pod.map_or_else(Requests::new, of_pod)
+            }
         },
         ahead: ahead(&jobs, job),
         job: job.clone(),
@@ -203,52 +213,6 @@ pub(super) fn ahead(jobs: &[Job], job: &Job) -> Vec<String> {
         .collect()
 }
 
-/// What a Workload asks for in all.
-pub fn requests(workload: &Workload) -> BTreeMap<String, Quantity> {
-    let sets = workload.spec.pod_sets.iter().flat_map(|set| {
-        let requests = set.requests.iter();
-        requests.map(|(resource, quantity)| {
-            let each = quantity.nanos().unwrap_or_default();
-            (resource.as_str(), each, i128::from(set.count))
-        })
-    });
-    sums(sets)
-}
-
-/// What an object asks for by itself: a namespace may add to that when it is queued. Nothing if it can't be read.
-pub(super) fn asked(rules: &CompiledKind, object: &DynamicObject) -> BTreeMap<String, Quantity> {
-    let object = serde_json::to_value(object).unwrap_or_default();
-    let sets = rules.pod_sets(&object, &PodDefaults::default());
-    of_sets(&sets.unwrap_or_default())
-}
-
-/// What a pod that is admitted by itself asks for.
-fn requests_of_pods(pods: &[Pod], job: &Job) -> BTreeMap<String, Quantity> {
-    let mut pods = pods.iter().filter(|_| job.kind == "Pod");
-    let pod = pods.find(|pod| pod.name_any() == job.name);
-    let asks = pod.and_then(view_of).and_then(|view| view.asks.ok());
-    of_sets(asks.as_slice())
-}
-
-fn of_sets(sets: &[PodSetView]) -> BTreeMap<String, Quantity> {
-    sums(sets.iter().flat_map(|set| {
-        let requests = set.requests.iter();
-        requests.map(|(resource, each)| (resource.as_str(), *each, i128::from(set.count)))
-    }))
-}
-
-/// The sums of amounts of resources, each so often.
-fn sums<'a>(amounts: impl Iterator<Item = (&'a str, i128, i128)>) -> BTreeMap<String, Quantity> {
-    let mut sums: BTreeMap<&str, i128> = BTreeMap::new();
-    for (resource, each, count) in amounts {
-        let sum = sums.entry(resource).or_default();
-        *sum = sum.saturating_add(each.saturating_mul(count));
-    }
-    let sums = sums.into_iter();
-    sums.map(|(resource, nanos)| (resource.to_owned(), Quantity::of(resource, nanos)))
-        .collect()
-}
-
 fn conditions(workload: &Workload) -> Vec<(String, String)> {
     let status = workload.status.as_ref();
     let holds = status.is_some_and(|status| status.admission.is_some());
@@ -276,6 +240,34 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    const SINGLE: Called<'_> = Called {
+        group: Some(""),
+        kind: "Pod",
+        name: "single",
+    };
+
+    /// A pod that waits by itself.
+    fn objects() -> Objects {
+        let queue = json!({
+            "apiVersion": "sluice.dev/v1alpha1", "kind": "LocalQueue",
+            "metadata": {"name": "main", "namespace": "blue"}, "spec": {"clusterQueue": "team-a"},
+        });
+        let gate = "sluice.dev/queue-allocation-gate";
+        let pod = json!({
+            "metadata": {
+                "name": "single", "namespace": "blue", "uid": "u",
+                "labels": {"sluice.dev/queue-name": "main", "sluice.dev/managed": "true"},
+                "annotations": {gate: "true"},
+            },
+            "spec": {"schedulingGates": [{"name": gate}], "containers": [{"name": "c"}]},
+        });
+        Objects {
+            workloads: Vec::new(),
+            queues: vec![serde_json::from_value(queue).unwrap()],
+            pods: vec![serde_json::from_value(pod).unwrap()],
+        }
+    }
 
     #[test]
     fn what_is_over_is_not_shown() {
@@ -312,29 +304,6 @@ mod tests {
             Ok::<_, Infallible>(Response::builder().status(403).body(status).unwrap())
         });
         let client = Client::new(refusing, "default");
-        let queue = json!({
-            "apiVersion": "sluice.dev/v1alpha1", "kind": "LocalQueue",
-            "metadata": {"name": "main", "namespace": "blue"}, "spec": {"clusterQueue": "team-a"},
-        });
-        let gate = "sluice.dev/queue-allocation-gate";
-        let pod = json!({
-            "metadata": {
-                "name": "single", "namespace": "blue", "uid": "u",
-                "labels": {"sluice.dev/queue-name": "main", "sluice.dev/managed": "true"},
-                "annotations": {gate: "true"},
-            },
-            "spec": {"schedulingGates": [{"name": gate}], "containers": [{"name": "c"}]},
-        });
-        let objects = Objects {
-            workloads: Vec::new(),
-            queues: vec![serde_json::from_value(queue).unwrap()],
-            pods: vec![serde_json::from_value(pod).unwrap()],
-        };
-        let called = Called {
-            group: Some(""),
-            kind: "Pod",
-            name: "single",
-        };
         let mut notes = Vec::new();
         let mut tell = |told| {
             if let Told::Note(text) = told {
@@ -342,7 +311,7 @@ mod tests {
             }
             Ok(())
         };
-        let found = explained(&client, &objects, called, &mut tell).await;
+        let found = explained(&client, &objects(), SINGLE, &mut tell).await;
         assert!(found.unwrap().is_some());
         let missing: Vec<&str> = notes
             .iter()

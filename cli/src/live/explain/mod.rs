@@ -6,29 +6,27 @@
 mod answer;
 mod events;
 mod explained;
+pub mod requests;
 mod text;
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use clap::Args;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::jiff::Timestamp;
 use kube::{Client, ResourceExt};
-use sluice_kinds::CompiledKind;
 
 use self::events::last_told;
 pub use self::events::{events_about, told_at};
-pub use self::explained::{Explained, explained, requests};
-use self::explained::{LAST_TOLD, asked, or_note};
+pub use self::explained::{Explained, explained};
+use self::explained::{LAST_TOLD, or_note};
 use self::text::{gated_text, text};
 use super::hold_evict::kind_of;
 use super::jobs::{Called, group_of, meant};
 use super::list::{Objects, estimate_starts};
 use super::outcome::{EXIT_CODES, Ended, LiveError, object_name};
 use super::view::{Look, View};
-use crate::cluster::{Declared, POD_GROUP, Resource, Served, Tell, answer, declared};
-use crate::rules::shipped;
+use crate::cluster::{POD_GROUP, Served, Tell, answer};
 use crate::simulate::parse_span;
 
 /// Explain why a job waits, or how it stands.
@@ -100,6 +98,13 @@ impl Explain {
                 .without_job(client, namespace, named, group, pods, tell)
                 .await;
         };
+        if explained.is_of_gated_object() {
+            let requests = async {
+                let served = Served::ask(client).await?;
+                requests::of_object(client, &served, &explained.job).await
+            };
+            explained.requests = or_note("what it requests", requests.await, tell)?;
+        }
         // It takes seconds, and is another one each time.
         if !self.view.is_watch() {
             let job = &mut explained.job;
@@ -140,8 +145,7 @@ impl Explain {
             let objects = resource.objects(client, Some(namespace));
             let object = answer("read the object", objects.get(name)).await?;
             if let Some((mut gated, held)) = Explained::gated(&object.metadata, &resource.api) {
-                let rules = rules_of(client, &served, &resource).await;
-                gated.requests = rules.map_or_else(BTreeMap::new, |rules| asked(&rules, &object));
+                gated.requests = requests::asked(client, &served, &resource, &object).await;
                 return Look::of(self.view.output, &gated, |_| gated_text(&gated, &held));
             }
             uids.extend(object.uid());
@@ -158,18 +162,6 @@ impl Explain {
             "{kind} {name:?} is not queued: Sluice has no Workload for {whom} in namespace {namespace}{told}"
         )))
     }
-}
-
-/// How objects of a kind are read: by the JobKind of the cluster, or by the one that is shipped where the caller sees
-/// none.
-async fn rules_of(client: &Client, served: &Served, resource: &Resource) -> Option<CompiledKind> {
-    let declared = declared(client, served).await.unwrap_or_default();
-    let of_kind = |kind: &Declared| kind.resource.name == resource.name;
-    let found = declared.into_iter().find(of_kind);
-    let api = &resource.api;
-    let is_it = |kind: &CompiledKind| kind.group == api.group && kind.kind == api.kind;
-    let shipped = || shipped::compiled().find(is_it);
-    found.and_then(|kind| kind.rules).or_else(shipped)
 }
 
 /// The group that a pod of this name is admitted with, if it is.

@@ -12,8 +12,9 @@ use super::timeline::{Turn, turns};
 use super::viewer::{Answer, Viewer};
 use crate::cluster::{ClusterError, Resource, answer};
 use crate::live::LiveError;
+use crate::live::explain::requests::{Requests, of_object};
 use crate::live::explain::{Explained, events_about, explained};
-use crate::live::jobs::Called;
+use crate::live::jobs::{Called, Job};
 use crate::web::problem::{Problem, Problems};
 
 /// A job with its life.
@@ -45,6 +46,11 @@ impl Viewer {
         let mut explained = problems.or_nothing("the explanation", found)?;
         if let Some(explained) = &mut explained {
             without_time(explained);
+            if explained.is_of_gated_object() {
+                let requests = self.requests_of_object(&explained.job).await;
+                let requests = requests.map_err(LiveError::from);
+                explained.requests = problems.or_nothing("what it requests", requests)?;
+            }
         }
         let mut workloads = objects.workloads.iter();
         let workload = workloads.find(|workload| called.is_of(workload));
@@ -76,6 +82,11 @@ impl Viewer {
             gates,
         };
         Ok(Answer::new(life, problems))
+    }
+
+    async fn requests_of_object(&self, job: &Job) -> Result<Requests, ClusterError> {
+        let served = self.served().await?;
+        of_object(&self.client, &served, job).await
     }
 
     /// What is known of the object itself. There is none of a pod group.

@@ -4,14 +4,15 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
+use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::jiff::Timestamp;
-use kube::ResourceExt as _;
+use kube::ResourceExt;
 use serde::{Deserialize, Serialize};
-use sluice_crds::{LocalQueue, Quantity};
+use sluice_crds::{LocalQueue, Quantity, Workload};
 
 use super::queues::{Local, of_queue};
 use super::viewer::{Answer, Viewer};
-use crate::live::explain::requests;
+use crate::live::explain::requests::{Requests, held, held_by_pod, of_pod, of_workload};
 use crate::live::jobs::{Job, State};
 use crate::live::list::{Objects, all_pending};
 use crate::live::listed::Unseen;
@@ -219,20 +220,6 @@ fn names(queues: &[&LocalQueue]) -> BTreeSet<(String, String)> {
         .collect()
 }
 
-/// What the Workloads ask for, by their namespaces and names.
-fn requested(objects: &Objects) -> BTreeMap<(String, String), BTreeMap<String, Quantity>> {
-    let workloads = objects.workloads.iter();
-    workloads
-        .map(|workload| {
-            let name = (
-                workload.namespace().unwrap_or_default(),
-                workload.name_any(),
-            );
-            (name, requests(workload))
-        })
-        .collect()
-}
-
 /// The jobs of these queues.
 pub(super) fn of_queues(
     objects: &Objects,
@@ -243,14 +230,23 @@ pub(super) fn of_queues(
     jobs.filter(move |job| names.contains(&(job.namespace.clone(), job.queue.clone())))
 }
 
-/// The jobs of these queues in these states, with what they ask for.
-fn of_state(objects: &Objects, queues: &[&LocalQueue], states: &[State]) -> Vec<Holder> {
-    let mut requested = requested(objects);
-    let jobs = of_queues(objects, queues);
-    let jobs = jobs.filter(|job| states.contains(&job.state));
+/// The jobs of these queues that are so, with what is said `of` their Workloads, or of pods that are admitted by
+/// themselves.
+fn chosen(
+    objects: &Objects,
+    queues: &[&LocalQueue],
+    is_so: impl Fn(&Job) -> bool,
+    (of, of_pod): (fn(&Workload) -> Requests, fn(&Pod) -> Requests),
+) -> Vec<Holder> {
+    let workloads = by_name(&objects.workloads);
+    let pods = by_name(&objects.pods);
+    let jobs = of_queues(objects, queues).filter(is_so);
     jobs.map(|job| {
-        let workload = job.workload.clone().unwrap_or_default();
-        let requests = requested.remove(&(job.namespace.clone(), workload));
+        let called = |name: &String| (job.namespace.clone(), name.clone());
+        let requests = match &job.workload {
+            Some(name) => workloads.get(&called(name)).map(|workload| of(workload)),
+            None => pods.get(&called(&job.name)).map(|pod| of_pod(pod)),
+        };
         Holder {
             requests: requests.unwrap_or_default(),
             job,
@@ -259,9 +255,20 @@ fn of_state(objects: &Objects, queues: &[&LocalQueue], states: &[State]) -> Vec<
     .collect()
 }
 
+/// Objects by their namespaces and names.
+fn by_name<K: ResourceExt>(objects: &[K]) -> BTreeMap<(String, String), &K> {
+    let objects = objects.iter();
+    objects
+        .map(|object| {
+            let namespace = object.namespace().unwrap_or_default();
+            ((namespace, object.name_any()), object)
+        })
+        .collect()
+}
+
 /// Who waits, by the objects that the caller sees, in the order of the queue.
 fn waiting(objects: &Objects, queues: &[&LocalQueue]) -> Vec<Waiter> {
-    let mut waiting = of_state(objects, queues, &[State::Pending]);
+    let mut waiting = chosen(objects, queues, Job::is_queued, (of_workload, of_pod));
     waiting.sort_by_key(|one| (-i64::from(one.job.priority), one.job.order.clone()));
     let waiting = waiting.into_iter().zip(1..);
     waiting
@@ -282,7 +289,8 @@ fn waiting(objects: &Objects, queues: &[&LocalQueue]) -> Vec<Waiter> {
 
 /// Who holds quota, the latest first.
 fn holding(objects: &Objects, queues: &[&LocalQueue]) -> Vec<Holder> {
-    let mut holding = of_state(objects, queues, &[State::Admitted, State::Evicted]);
+    let holds = |job: &Job| matches!(job.state, State::Admitted | State::Evicted);
+    let mut holding = chosen(objects, queues, holds, (held, held_by_pod));
     holding.sort_by_key(|holder| Reverse(holder.job.since));
     holding.truncate(LISTED_MAX);
     holding

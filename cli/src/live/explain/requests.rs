@@ -1,0 +1,200 @@
+//! What jobs request, and what they hold, in all.
+//!
+//! Must not know what is made of it.
+
+use std::collections::{BTreeMap, HashMap};
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::Client;
+use kube::api::DynamicObject;
+use sluice_crds::{Quantity, Workload};
+use sluice_engine::Admission;
+use sluice_kinds::CompiledKind;
+use sluice_kinds::requests::PodDefaults;
+use sluice_kinds::view::PodSetView;
+use sluice_translate as translate;
+
+use super::super::jobs::{Job, view_of};
+use crate::cluster::{ClusterError, Declared, Resource, Served, answer, declared};
+use crate::rules::shipped;
+
+/// Amounts of resources.
+pub type Requests = BTreeMap<String, Quantity>;
+
+/// What a Workload asks for.
+pub fn of_workload(workload: &Workload) -> Requests {
+    let sets = workload.spec.pod_sets.iter().flat_map(|set| {
+        let requests = set.requests.iter();
+        requests.map(|(resource, quantity)| {
+            let each = quantity.nanos().unwrap_or_default();
+            (resource.as_str(), each, i128::from(set.count))
+        })
+    });
+    sums(sets)
+}
+
+/// What a Workload holds, as the controller counts it: of the pods that were admitted, those that have not ended for good,
+/// and of what they request, what there is quota for. Nothing if that can't be counted.
+pub fn held(workload: &Workload) -> Requests {
+    let status = workload.status.as_ref();
+    let Some(admission) = status.and_then(|status| status.admission.as_ref()) else {
+        return Requests::new();
+    };
+    let ended = |pod_set: &str| {
+        let mut sets = status.into_iter().flat_map(|s| &s.reclaimable_pods);
+        let set = sets.find(|set| set.name == pod_set);
+        set.map_or(0, |set| u32::try_from(set.count).unwrap_or_default())
+    };
+    let bound: HashMap<String, u32> = HashMap::new();
+    let held = translate::admission(admission, ended, &bound);
+    held.map_or_else(|_| Requests::new(), |held| usage(&held))
+}
+
+/// What a pod that is admitted by itself asks for.
+pub fn of_pod(pod: &Pod) -> Requests {
+    let asks = view_of(pod).and_then(|view| view.asks.ok());
+    of_sets(asks.as_slice())
+}
+
+/// What a pod holds that is admitted by itself: of what it asks for, what it was given flavors for.
+pub fn held_by_pod(pod: &Pod) -> Requests {
+    let Some(view) = view_of(pod) else {
+        return Requests::new();
+    };
+    let (Some(Ok(admitted)), Ok(asks)) = (&view.admitted, &view.asks) else {
+        return of_pod(pod);
+    };
+    let of = (admitted.cluster_queue.as_str(), admitted.cohort.as_deref());
+    usage(&translate::pod_admission(
+        of,
+        &admitted.flavors,
+        asks,
+        view.is_bound,
+    ))
+}
+
+/// What the object of a job asks for that has no Workload; nothing of a kind that is not served.
+///
+/// # Errors
+/// The API server refuses or does not answer.
+pub async fn of_object(
+    client: &Client,
+    served: &Served,
+    job: &Job,
+) -> Result<Requests, ClusterError> {
+    let Some(resource) = served.of_kind(&job.group, "", &job.kind) else {
+        return Ok(Requests::new());
+    };
+    let objects = resource.objects(client, Some(&job.namespace));
+    let object = answer("read the object", objects.get(&job.name)).await?;
+    Ok(asked(client, served, &resource, &object).await)
+}
+
+/// What an object asks for by itself: a namespace may add to that when it is queued. Nothing if it can't be read.
+pub(super) async fn asked(
+    client: &Client,
+    served: &Served,
+    resource: &Resource,
+    object: &DynamicObject,
+) -> Requests {
+    let Some(rules) = rules_of(client, served, resource).await else {
+        return Requests::new();
+    };
+    let object = serde_json::to_value(object).unwrap_or_default();
+    let sets = rules.pod_sets(&object, &PodDefaults::default());
+    of_sets(&sets.unwrap_or_default())
+}
+
+/// How objects of a kind are read: by the JobKind of the cluster, or by the one that is shipped where the caller sees
+/// none.
+async fn rules_of(client: &Client, served: &Served, resource: &Resource) -> Option<CompiledKind> {
+    let declared = declared(client, served).await.unwrap_or_default();
+    let of_kind = |kind: &Declared| kind.resource.name == resource.name;
+    let found = declared.into_iter().find(of_kind);
+    let api = &resource.api;
+    let is_it = |kind: &CompiledKind| kind.group == api.group && kind.kind == api.kind;
+    let shipped = || shipped::compiled().find(is_it);
+    found.and_then(|kind| kind.rules).or_else(shipped)
+}
+
+fn of_sets(sets: &[PodSetView]) -> Requests {
+    sums(sets.iter().flat_map(|set| {
+        let requests = set.requests.iter();
+        requests.map(|(resource, each)| (resource.as_str(), *each, i128::from(set.count)))
+    }))
+}
+
+fn usage(admission: &Admission) -> Requests {
+    let usage = admission.pod_sets.iter().flat_map(|set| &set.usage);
+    sums(usage.map(|(resource, sum)| (resource.as_str(), sum.get(), 1)))
+}
+
+/// The sums of amounts of resources, each so often.
+fn sums<'a>(amounts: impl Iterator<Item = (&'a str, i128, i128)>) -> Requests {
+    let mut sums: BTreeMap<&str, i128> = BTreeMap::new();
+    for (resource, each, count) in amounts {
+        let sum = sums.entry(resource).or_default();
+        *sum = sum.saturating_add(each.saturating_mul(count));
+    }
+    let sums = sums.into_iter();
+    sums.map(|(resource, nanos)| (resource.to_owned(), Quantity::of(resource, nanos)))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn shown(requests: &Requests) -> Vec<(&str, &str)> {
+        let requests = requests.iter();
+        requests
+            .map(|(name, amount)| (name.as_str(), amount.0.as_str()))
+            .collect()
+    }
+
+    /// Ten pods were asked for and four admitted, of which one has ended; there is no quota for memory.
+    #[test]
+    fn a_job_holds_what_it_was_admitted_with_and_has_not_ended() {
+        let workload: Workload = serde_json::from_value(json!({
+            "apiVersion": "sluice.dev/v1alpha1", "kind": "Workload", "metadata": {"name": "a"},
+            "spec": {"queueName": "main", "podSets": [
+                {"name": "main", "count": 10, "minCount": 2, "requests": {"cpu": "1", "memory": "1Gi"}},
+            ]},
+            "status": {
+                "admission": {"clusterQueue": "q", "podSetAssignments": [
+                    {"name": "main", "count": 4, "flavors": {"cpu": "spot"}, "resourceUsage": {"cpu": "4"}},
+                ]},
+                "reclaimablePods": [{"name": "main", "count": 1}],
+            },
+        }))
+        .unwrap();
+        assert_eq!(
+            shown(&of_workload(&workload)),
+            [("cpu", "10"), ("memory", "10Gi")]
+        );
+        assert_eq!(shown(&held(&workload)), [("cpu", "3")]);
+    }
+
+    #[test]
+    fn a_pod_holds_what_it_was_given_flavors_for() {
+        let record =
+            json!({"clusterQueue": "q", "flavors": {"cpu": "spot"}, "at": "2026-03-01T11:30:00Z"});
+        let mut pod: Pod = serde_json::from_value(json!({
+            "metadata": {
+                "name": "single", "labels": {"sluice.dev/queue-name": "main", "sluice.dev/managed": "true"},
+                "annotations": {"sluice.dev/admitted": record.to_string()},
+            },
+            "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "250m", "memory": "1Gi"}}}]},
+        }))
+        .unwrap();
+        assert_eq!(shown(&held_by_pod(&pod)), [("cpu", "250m")]);
+        // One that runs without an admission is counted by what it asks for.
+        pod.metadata.annotations = None;
+        assert_eq!(
+            shown(&held_by_pod(&pod)),
+            [("cpu", "250m"), ("memory", "1Gi")]
+        );
+    }
+}
