@@ -3,19 +3,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::Pod;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, OwnerReference};
 use k8s_openapi::jiff::Timestamp;
 use kube::{Resource as _, ResourceExt as _};
 use serde::Serialize;
 use serde_json::Value;
-use sluice_crds::{GROUP, LocalQueue, POD_GROUP_LABEL, Workload, not_queued};
+use sluice_crds::{GROUP, LocalQueue, POD_GROUP_LABEL, POD_PREFIX, Workload, not_queued};
 use sluice_kinds::QueueGates;
 use sluice_kinds::metadata::group_version;
 use sluice_kinds::pod::{PodMode, PodPhase, PodView};
 use sluice_kinds::view::{LabelledQueue, QueueLabels};
 
 use crate::cluster::POD_GROUP;
-use crate::simulate::Estimate;
+use crate::simulate::{Estimate, engine_id};
 
 /// How a job stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -92,14 +92,22 @@ pub fn jobs(workloads: &[Workload], queues: &[LocalQueue], pods: &[Pod]) -> Vec<
     let gated = queues.iter().flat_map(gated);
     jobs.extend(gated.filter(|job| !listed.contains(&name(job))));
     give_places(&mut jobs);
+    sort(&mut jobs);
+    jobs
+}
+
+/// Brings jobs into the order of their queues, by their places as far as they have any.
+pub fn sort(jobs: &mut [Job]) {
     jobs.sort_by(|a, b| {
         let key = |job: &Job| (job.namespace.clone(), job.queue.clone(), job.state);
-        let in_queue = |job: &Job| (-i64::from(job.priority), job.order.clone());
+        let in_queue = |job: &Job| {
+            let place = job.place.unwrap_or(usize::MAX);
+            (place, -i64::from(job.priority), job.order.clone())
+        };
         key(a)
             .cmp(&key(b))
             .then_with(|| in_queue(a).cmp(&in_queue(b)))
     });
-    jobs
 }
 
 /// A condition by its type, if it is true, or if it is there at all.
@@ -156,11 +164,25 @@ pub fn meant(
     )
 }
 
+fn controller(workload: &Workload) -> Option<&OwnerReference> {
+    let mut references = workload.metadata.owner_references.iter().flatten();
+    references.find(|owner| owner.controller == Some(true))
+}
+
+/// What a Workload is ordered by among those of its priority and its second, as the controller orders them.
+fn id(workload: &Workload) -> String {
+    let namespace = workload.namespace().unwrap_or_default();
+    let group = workload.labels().get(POD_GROUP_LABEL);
+    engine_id(
+        controller(workload).map(|owner| owner.uid.as_str()),
+        group.map(|group| (namespace.as_str(), group.as_str())),
+        &workload.uid().unwrap_or_default(),
+    )
+}
+
 /// The API group, the kind and the name of what a Workload stands for.
 fn owner(workload: &Workload) -> (String, String, String) {
-    let references = workload.metadata.owner_references.iter().flatten();
-    let mut controllers = references.filter(|owner| owner.controller == Some(true));
-    match (controllers.next(), workload.labels().get(POD_GROUP_LABEL)) {
+    match (controller(workload), workload.labels().get(POD_GROUP_LABEL)) {
         (Some(owner), _) => {
             let (group, _) = group_version(&owner.api_version);
             (group.to_owned(), owner.kind.clone(), owner.name.clone())
@@ -223,7 +245,7 @@ fn of_workload(workload: &Workload) -> Job {
         message: told.map_or_else(String::new, |told| told.message.clone()),
         start: None,
         no_estimate: None,
-        order: (order, workload.uid().unwrap_or_default()),
+        order: (order, id(workload)),
     }
 }
 
@@ -258,6 +280,10 @@ fn of_pod(pod: &Pod) -> Option<Job> {
     };
     let created = pod.metadata.creation_timestamp.as_ref().map(|at| at.0);
     let admitted = view.admitted.as_ref().and_then(|found| found.as_ref().ok());
+    // What its priority was when it was admitted. Of one that waits visibility.sluice.dev says what counts: its class, or
+    // the default of its ClusterQueue, which the caller may not be allowed to see.
+    let kept = admitted.filter(|_| view.queue_gate.is_none());
+    let kept = kept.and_then(|admitted| admitted.priority);
     let (state, reason) = match view.phase {
         PodPhase::Succeeded => (State::Finished, "Succeeded"),
         PodPhase::Failed => (State::Finished, "Failed"),
@@ -275,7 +301,7 @@ fn of_pod(pod: &Pod) -> Option<Job> {
         workload: None,
         queue: queue.clone(),
         state,
-        priority: view.priority.unwrap_or_default(),
+        priority: kept.or(view.priority).unwrap_or_default(),
         place: None,
         pending: None,
         ahead: None,
@@ -289,7 +315,7 @@ fn of_pod(pod: &Pod) -> Option<Job> {
         no_estimate: None,
         order: (
             created.map_or(i64::MAX, Timestamp::as_second),
-            pod.uid().unwrap_or_default(),
+            format!("{POD_PREFIX}{}", pod.uid().unwrap_or_default()),
         ),
     })
 }

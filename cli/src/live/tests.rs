@@ -72,7 +72,15 @@ fn jobs_are_listed_in_the_order_of_their_queue() {
     let admission = json!({"clusterQueue": "team-a", "podSetAssignments": []});
     let waits = json!({"conditions": [said("QuotaReserved", false, "WaitingForQuota", "Needs 2 more cpu")]});
     let workloads = [
-        workload("late", 0, 40, &waits),
+        workload(
+            "late",
+            0,
+            40,
+            &json!({"conditions": [
+                said("QuotaReserved", false, "WaitingForQuota", "Needs 2 more cpu"),
+                said("Evicted", false, "QuotaReserved", ""),
+            ]}),
+        ),
         workload("early", 0, 10, &waits),
         workload("urgent", 100, 50, &json!({})),
         workload(
@@ -129,11 +137,11 @@ fn jobs_are_listed_in_the_order_of_their_queue() {
     KIND   NAME     QUEUE   STATE      PLACE    SINCE   REASON
     Job    held     main    Gated      <none>   120m    Gated
     Pod    gated    main    Gated      <none>   40m     SchedulingGated
-    Job    paused   main    Pending    <none>   90s     OnHold
     Job    urgent   main    Pending    1/4      10m     <none>
     Job    early    main    Pending    2/4      90s     WaitingForQuota
     Pod    single   main    Pending    3/4      40m     <none>
     Job    late     main    Pending    4/4      90s     WaitingForQuota
+    Job    paused   main    Pending    <none>   90s     OnHold
     Job    runs     main    Admitted   <none>   90s     Admitted
     Job    stops    main    Evicted    <none>   90s     Preempted
     Job    idle     main    Inactive   <none>   90s     Deactivated
@@ -158,6 +166,47 @@ fn jobs_are_listed_in_the_order_of_their_queue() {
     Job    early   main    Admitted   2/4     <none>    90s     WaitingForQuota
     ");
     assert_eq!(list::table(&[], false, false, now()), "No jobs found\n");
+}
+
+/// In the controller's order, who has a higher priority is first, then who came first, then whose name in the engine is
+/// smaller: `kubectl apply` creates many in one second.
+#[test]
+fn jobs_of_one_second_are_ordered_as_the_controller_orders_them() {
+    let of_job = |name: &str, own: &str, job: &str| {
+        let mut workload = workload(name, 0, 20, &json!({}));
+        workload.metadata.uid = Some(own.to_owned());
+        let owners = workload.metadata.owner_references.as_mut().unwrap();
+        owners[0].uid = job.to_owned();
+        workload
+    };
+    let mut crew = workload("crew", 0, 20, &json!({}));
+    crew.metadata.uid = Some("0".to_owned());
+    crew.metadata.owner_references = None;
+    let labels = [("sluice.dev/pod-group-name".to_owned(), "crew".to_owned())];
+    crew.metadata.labels = Some(labels.into());
+    let workloads = [
+        crew,
+        of_job("second", "1", "b"),
+        of_job("first", "2", "a"),
+        of_job("last", "3", "q"),
+    ];
+    let queue_gate = ["sluice.dev/queue-allocation-gate"];
+    let jobs = jobs(&workloads, &[], &[pod("0", &queue_gate)]);
+    let names: Vec<&str> = jobs.iter().map(|job| job.name.as_str()).collect();
+    assert_eq!(names, ["first", "second", "crew", "0", "last"]);
+}
+
+/// A pod that runs keeps the priority that it was admitted with, which is no field of its spec.
+#[test]
+fn a_pod_has_the_priority_that_it_was_admitted_with() {
+    let mut runs = pod("runs", &[]);
+    let admitted = json!({"at": "2026-03-01T11:30:00Z", "clusterQueue": "team-a", "flavors": {},
+        "priority": 1000});
+    let annotations = runs.metadata.annotations.as_mut().unwrap();
+    annotations.insert("sluice.dev/admitted".to_owned(), admitted.to_string());
+    let jobs = jobs(&[], &[], &[runs]);
+    let found: Vec<_> = jobs.iter().map(|job| (job.state, job.priority)).collect();
+    assert_eq!(found, [(State::Admitted, 1000)]);
 }
 
 fn cluster_queue(name: &str, cohort: Option<&str>, used: &str, borrowed: &str) -> ClusterQueue {

@@ -37,7 +37,7 @@ use self::problem::Problems;
 use self::quotas::Quotas;
 pub use self::quotas::settings;
 use self::reading::Input;
-pub use self::reading::{Given, Options, Seen, is_without_namespace, job_of};
+pub use self::reading::{Given, Options, Seen, engine_id, is_without_namespace, job_of};
 pub use self::span::parse as parse_span;
 pub use self::what_if::{Outcome as WhatIfOutcome, Terms, WhatIf};
 use crate::cluster::Connection;

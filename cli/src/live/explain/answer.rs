@@ -4,7 +4,9 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
+use serde_json::Value;
 
+use super::super::jobs::Job;
 use crate::table::{NONE, columns};
 
 /// The explanation of a workload.
@@ -37,12 +39,12 @@ struct Workloads {
 #[serde(default)]
 struct Named {
     name: String,
-    job: Option<Job>,
+    job: Option<Owner>,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
-struct Job {
+struct Owner {
     kind: String,
     name: String,
 }
@@ -98,6 +100,35 @@ struct Sum {
 struct Assignment {
     name: String,
     flavors: BTreeMap<String, String>,
+}
+
+/// Where a workload stands in its queue: what counts, where the objects that the caller sees may say otherwise.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Place {
+    priority: Option<i32>,
+    position_in_cluster_queue: Option<usize>,
+    position_in_local_queue: Option<usize>,
+}
+
+impl Place {
+    /// What an explanation says of it.
+    pub fn read(explanation: &Value) -> Option<Self> {
+        Self::deserialize(explanation).ok()
+    }
+
+    /// Gives it to a job. One that waits and is in no list yet has no place.
+    pub fn give_to(self, job: &mut Job) {
+        job.priority = self.priority.unwrap_or(job.priority);
+        if job.is_queued() {
+            job.place = self
+                .position_in_local_queue
+                .map(|before| before.saturating_add(1));
+            job.ahead = self.position_in_cluster_queue;
+            let pending = job.pending.max(job.place);
+            job.pending = pending.filter(|_| job.place.is_some());
+        }
+    }
 }
 
 impl Answer {
@@ -247,7 +278,7 @@ mod tests {
     use super::*;
     use crate::table;
 
-    fn shown(answer: serde_json::Value, has_conditions: bool) -> String {
+    fn shown(answer: Value, has_conditions: bool) -> String {
         let answer: Answer = serde_json::from_value(answer).unwrap();
         let fields = table::fields(&answer.fields(has_conditions), 0);
         format!("{fields}\n{}", answer.table().unwrap_or_default())

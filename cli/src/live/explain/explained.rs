@@ -18,6 +18,7 @@ use super::super::list::Objects;
 use super::super::listed::{self, Unseen};
 use super::super::outcome::LiveError;
 use super::super::queues::{Node, trees};
+use super::answer::Place;
 use super::events::last_event;
 use super::requests::{Requests, of_pod, of_workload};
 use crate::cluster::{ClusterError, POD_GROUP, Tell, Told, answer};
@@ -145,6 +146,10 @@ pub async fn explained(
             None
         }
     };
+    let mut placed = job.clone();
+    if let Some(place) = explanation.as_ref().and_then(Place::read) {
+        place.give_to(&mut placed);
+    }
     Ok(Some(Explained {
         start: None,
         no_estimate: None,
@@ -158,7 +163,7 @@ pub async fn explained(
             }
         },
         ahead: ahead(&jobs, job),
-        job: job.clone(),
+        job: placed,
         cluster_queue,
         told,
         queue,
@@ -293,6 +298,28 @@ mod tests {
         assert_eq!(shown(Value::Null), [waits]);
         let stops = json!({"clusterQueue": "q", "podSetAssignments": []});
         assert_eq!(shown(stops), [waits, "Admitted=False (Evicted)"]);
+    }
+
+    /// The caller sees two jobs of his queue, and the leader also knows a class, and a job that is new.
+    #[tokio::test]
+    async fn the_place_and_the_priority_are_those_of_the_controller() {
+        let answering = tower::service_fn(async |request: Request<Body>| {
+            let body = match request.uri().path() {
+                "/apis/visibility.sluice.dev/v1alpha1/namespaces/blue/pods/single/explanation" => {
+                    json!({"priority": 1000, "positionInLocalQueue": 2, "positionInClusterQueue": 7})
+                }
+                _ => json!({"metadata": {}, "items": []}),
+            };
+            let body = Body::from(body.to_string().into_bytes());
+            Ok::<_, Infallible>(Response::new(body))
+        });
+        let client = Client::new(answering, "default");
+        let found = explained(&client, &objects(), SINGLE, &mut |_| Ok(())).await;
+        let job = found.unwrap().unwrap().job;
+        assert_eq!(
+            (job.priority, job.place, job.pending, job.ahead),
+            (1000, Some(3), Some(3), Some(7))
+        );
     }
 
     #[tokio::test]

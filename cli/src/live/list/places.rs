@@ -7,7 +7,7 @@ use kube::Client;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::super::jobs::{Job, State};
+use super::super::jobs::{Job, State, sort};
 use super::super::listed::{Unseen, visible};
 
 /// The longest page that the API serves.
@@ -27,6 +27,7 @@ struct Summary<T> {
 struct Pending {
     metadata: Metadata,
     job: Option<Owner>,
+    priority: Option<i32>,
     position_in_cluster_queue: usize,
     position_in_local_queue: usize,
 }
@@ -42,11 +43,17 @@ struct Owner {
     name: String,
 }
 
-/// Gives each pending job its place in its queue, as the API tells.
+/// Gives each pending job its place and its priority in its queue, as the API tells, and brings them into that order.
 ///
 /// # Errors
 /// Why the API does not tell; then the jobs after that keep the places that were counted here.
 pub async fn tell_places(client: &Client, jobs: &mut [Job]) -> Result<(), Unseen> {
+    let told = place_all(client, jobs).await;
+    sort(jobs);
+    told
+}
+
+async fn place_all(client: &Client, jobs: &mut [Job]) -> Result<(), Unseen> {
     let pending = jobs.iter().filter(|job| job.is_queued());
     let queues: BTreeSet<(String, String)> = pending
         .map(|job| (job.namespace.clone(), job.queue.clone()))
@@ -115,6 +122,7 @@ fn place<'a>(found: &[Pending], jobs: impl Iterator<Item = &'a mut Job>) {
             job.place = Some(pending.position_in_local_queue.saturating_add(1));
             job.pending = Some(found.len());
             job.ahead = Some(pending.position_in_cluster_queue);
+            job.priority = pending.priority.unwrap_or(job.priority);
         }
     }
 }
@@ -150,7 +158,7 @@ mod tests {
     #[test]
     fn a_pod_and_a_workload_of_one_name_have_places_of_their_own() {
         let item = |name: &str, kind: &str, of: &str, all: usize, own: usize| {
-            json!({"metadata": {"name": name}, "job": {"kind": kind, "name": of},
+            json!({"metadata": {"name": name}, "job": {"kind": kind, "name": of}, "priority": 7,
                 "positionInClusterQueue": all, "positionInLocalQueue": own})
         };
         let found: Vec<Pending> = serde_json::from_value(json!([
@@ -178,5 +186,7 @@ mod tests {
                 (None, None)
             ]
         );
+        // What counts may be a class, of which a pod says nothing in its spec.
+        assert_eq!(jobs.each_ref().map(|job| job.priority), [7, 7, 7, 0]);
     }
 }

@@ -35,6 +35,7 @@ use self::enforcement::Enforcement;
 use self::objects::new_pod;
 pub use self::settings::is_without_namespace;
 use self::settings::{Clock, Place, Role};
+pub use self::workloads::engine_id;
 use crate::input::{Document, InputError};
 use crate::read_object;
 use crate::report::ObjectReport;

@@ -169,27 +169,32 @@ impl Owner {
         let owners = owners.and_then(Value::as_array);
         let mut owners = owners.into_iter().flatten();
         let controller = owners.find(|owner| owner.get("controller") == Some(&Value::Bool(true)));
-        match (controller, label(object, POD_GROUP_LABEL)) {
-            (Some(owner), _) => Self {
-                kind: text(owner, "/kind").into(),
-                name: Some(text(owner, "/name").to_owned()),
-                id: WorkloadId::from(text(owner, "/uid")),
-            },
-            (None, Some(group)) => {
-                let namespace = text(object, "/metadata/namespace");
-                let id = format!("{POD_GROUP_PREFIX}{namespace}/{group}");
-                Self {
-                    kind: POD_GROUP.into(),
-                    name: Some(group.to_owned()),
-                    id: WorkloadId::from(id),
-                }
-            }
-            (None, None) => Self {
-                kind: "Workload".into(),
-                name: None,
-                id: WorkloadId::from(text(object, "/metadata/uid")),
-            },
+        let group = label(object, POD_GROUP_LABEL);
+        let (kind, name) = match (controller, group) {
+            (Some(owner), _) => (text(owner, "/kind"), Some(text(owner, "/name"))),
+            (None, Some(group)) => (POD_GROUP, Some(group)),
+            (None, None) => ("Workload", None),
+        };
+        let id = engine_id(
+            controller.map(|owner| text(owner, "/uid")),
+            group.map(|group| (text(object, "/metadata/namespace"), group)),
+            text(object, "/metadata/uid"),
+        );
+        Self {
+            kind: kind.into(),
+            name: name.map(str::to_owned),
+            id: WorkloadId::from(id),
         }
+    }
+}
+
+/// What the controller calls what a Workload stands for, by which jobs of one second are ordered: the UID of its
+/// controller, else its pod group by namespace and name, else its own UID.
+pub fn engine_id(controller: Option<&str>, group: Option<(&str, &str)>, own: &str) -> String {
+    match (controller, group) {
+        (Some(uid), _) => uid.to_owned(),
+        (None, Some((namespace, group))) => format!("{POD_GROUP_PREFIX}{namespace}/{group}"),
+        (None, None) => own.to_owned(),
     }
 }
 
