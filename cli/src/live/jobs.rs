@@ -225,8 +225,14 @@ fn of_workload(workload: &Workload) -> Job {
     let order = recorded.or(created).map_or(i64::MAX, Timestamp::as_second);
     let since = match state {
         State::Gated => recorded.or(created),
-        // Of a pending one as visibility.sluice.dev tells: its creation, or its last eviction.
-        _ => told.map(|told| told.last_transition_time.0).or(created),
+        // As visibility.sluice.dev tells: it may be told much later why it waits.
+        State::Pending | State::Inactive => {
+            let evicted = condition(workload, "Evicted");
+            created.max(evicted.map(|told| told.last_transition_time.0))
+        }
+        State::Admitted | State::Evicted | State::Finished => {
+            told.map(|told| told.last_transition_time.0).or(created)
+        }
     };
     Job {
         namespace: workload.namespace().unwrap_or_default(),

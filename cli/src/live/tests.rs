@@ -138,13 +138,13 @@ fn jobs_are_listed_in_the_order_of_their_queue() {
     Job    held     main    Gated      <none>   120m    Gated
     Pod    gated    main    Gated      <none>   40m     SchedulingGated
     Job    urgent   main    Pending    1/4      10m     <none>
-    Job    early    main    Pending    2/4      90s     WaitingForQuota
+    Job    early    main    Pending    2/4      50m     WaitingForQuota
     Pod    single   main    Pending    3/4      40m     <none>
     Job    late     main    Pending    4/4      90s     WaitingForQuota
-    Job    paused   main    Pending    <none>   90s     OnHold
+    Job    paused   main    Pending    <none>   40m     OnHold
     Job    runs     main    Admitted   <none>   90s     Admitted
     Job    stops    main    Evicted    <none>   90s     Preempted
-    Job    idle     main    Inactive   <none>   90s     Deactivated
+    Job    idle     main    Inactive   <none>   53m     Deactivated
     Job    done     main    Finished   <none>   90s     Succeeded
     ");
     let waiting: Vec<_> = jobs
@@ -153,7 +153,7 @@ fn jobs_are_listed_in_the_order_of_their_queue() {
         .collect();
     assert_snapshot!(list::table(&waiting, true, true, now()), @r"
     NAMESPACE   KIND   NAME    QUEUE   STATE     PLACE   SINCE   REASON            PRIORITY   MESSAGE
-    blue        Job    early   main    Pending   2/4     90s     WaitingForQuota   0          Needs 2 more cpu
+    blue        Job    early   main    Pending   2/4     50m     WaitingForQuota   0          Needs 2 more cpu
     ");
     let mut estimated = waiting;
     estimated[0].no_estimate = Some("no job has finished".to_owned());
@@ -162,8 +162,8 @@ fn jobs_are_listed_in_the_order_of_their_queue() {
     estimated.push(runs);
     assert_snapshot!(list::table(&estimated, false, false, now()), @r"
     KIND   NAME    QUEUE   STATE      PLACE   START     SINCE   REASON
-    Job    early   main    Pending    2/4     unknown   90s     WaitingForQuota
-    Job    early   main    Admitted   2/4     <none>    90s     WaitingForQuota
+    Job    early   main    Pending    2/4     unknown   50m     WaitingForQuota
+    Job    early   main    Admitted   2/4     <none>    50m     WaitingForQuota
     ");
     assert_eq!(list::table(&[], false, false, now()), "No jobs found\n");
 }
