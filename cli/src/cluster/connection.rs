@@ -76,6 +76,15 @@ pub enum ClusterError {
         /// Why.
         detail: String,
     },
+    /// It does not serve the kind.
+    #[error(
+        "can't {what}: the cluster does not serve this kind; if it is one of Sluice's, kubectl sluice check says what \
+         of Sluice is not installed"
+    )]
+    Unserved {
+        /// What was asked for.
+        what: String,
+    },
     /// It does not answer.
     #[error("can't {what}: no answer within {} s", .limit.as_secs())]
     Deadline {

@@ -66,11 +66,8 @@ pub async fn list_metadata(
 fn unserved(what: &str, error: ClusterError) -> ClusterError {
     match error {
         ClusterError::Refused(status) if status.code == 404 && status.reason != "NotFound" => {
-            ClusterError::Unanswered {
+            ClusterError::Unserved {
                 what: what.to_owned(),
-                detail: "the cluster does not serve this kind; if it is one of Sluice's, kubectl sluice check says \
-                         what of Sluice is not installed"
-                    .to_owned(),
             }
         }
         other => other,

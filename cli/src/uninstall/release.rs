@@ -96,7 +96,7 @@ async fn list(
     let what = format!("list {}", resource.api.plural);
     match pages::list(&what, &objects, params).await {
         // Discovery tells for a moment of a kind whose CRD was deleted, and its objects with it.
-        Err(ClusterError::Refused(status)) if status.code == 404 => Ok(Vec::new()),
+        Err(ClusterError::Unserved { .. }) => Ok(Vec::new()),
         listed => listed,
     }
 }
@@ -118,8 +118,42 @@ impl fmt::Display for Why {
 
 #[cfg(test)]
 mod tests {
+    use std::convert::Infallible;
+
+    use kube::client::Body;
+    use serde_json::json;
+
     use super::*;
     use crate::rules::shipped::SHIPPED;
+
+    /// The API server lists it in its discovery, and answers a list of it as it answers any path that it does not serve.
+    #[tokio::test]
+    async fn a_kind_whose_crd_has_just_been_deleted_has_no_objects() {
+        let gone = tower::service_fn(async |request: http::Request<Body>| {
+            let answer = http::Response::builder();
+            let is_group = request.uri().path() == "/apis";
+            Ok::<_, Infallible>(if is_group {
+                let served = json!({"items": [{"metadata": {"name": "sluice.dev"}, "versions": [{
+                    "version": "v1alpha1",
+                    "resources": [{"resource": "workloads", "scope": "Namespaced", "responseKind": {"kind": "Workload"}}],
+                }]}]});
+                answer
+                    .body(Body::from(served.to_string().into_bytes()))
+                    .unwrap()
+            } else if request.uri().path() == "/api" {
+                answer
+                    .body(Body::from(br#"{"items": []}"#.to_vec()))
+                    .unwrap()
+            } else {
+                let page = Body::from(b"404 page not found\n".to_vec());
+                answer.status(404).body(page).unwrap()
+            })
+        });
+        let client = Client::new(gone, "default");
+        let served = Served::ask(&client).await.unwrap();
+        let resource = served.named("workload").unwrap();
+        assert!(list(&client, &resource, None).await.unwrap().is_empty());
+    }
 
     #[test]
     fn all_shipped_kinds_are_known_without_a_cluster() {
