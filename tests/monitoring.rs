@@ -113,6 +113,12 @@ fn check(query: &str, told: &str, place: &str) {
     let of_others = query.contains(OF_OTHERS.0).then_some(OF_OTHERS.1);
     let is_of_any = !metrics.is_empty() || of_others.is_some();
     assert!(is_of_any, "{place}: no metric in {query}");
+    // All programs of a cluster export these: only those of Sluice are meant.
+    let is_joined = query.contains(" and on (instance, pod) sluice_build_info");
+    let is_of_all = metrics
+        .iter()
+        .any(|metric| metric.name.starts_with("process_"));
+    assert!(!is_of_all || is_joined, "{place}: {query} has no selector");
     let known: BTreeSet<&str> = metrics
         .iter()
         .flat_map(|metric| metric.labels)
@@ -214,4 +220,8 @@ fn a_metric_or_a_label_that_there_is_not_is_found() {
     assert!(fails("sluice_pending_workloads{queue=\"a\"}", ""));
     assert!(fails("sluice_pending_workloads", "{{ $labels.queue }}"));
     assert!(fails("up", ""));
+    assert!(
+        fails("process_resident_memory_bytes", "{{pod}}"),
+        "it is that of every program"
+    );
 }
