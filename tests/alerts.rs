@@ -30,7 +30,7 @@ type Row<'a> = (
 const POD: (&str, &str) = ("pod", "sluice-a");
 const QUEUE: (&str, &str) = ("cluster_queue", "research");
 
-const ROWS: [Row<'_>; 20] = [
+const ROWS: [Row<'_>; 22] = [
     (
         "SluiceNoLeader",
         &[("sluice_leader{pod=\"sluice-a\"}", "1x3 0x9 1x9")],
@@ -96,6 +96,26 @@ const ROWS: [Row<'_>; 20] = [
         (45, &[QUEUE]),
         60,
     ),
+    // A new leader counts from the first admission on, which is all that is seen of it: 3, and not 0 before.
+    (
+        "SluiceNothingAdmitted",
+        &[
+            (
+                "sluice_pending_workloads{cluster_queue=\"research\",status=\"active\"}",
+                "3x90",
+            ),
+            (
+                "sluice_cluster_queue_status{cluster_queue=\"research\",status=\"active\"}",
+                "1x90",
+            ),
+            (
+                "sluice_admitted_workloads_total{cluster_queue=\"research\",pod=\"sluice-b\"}",
+                "_x39 3x80",
+            ),
+        ],
+        (35, &[QUEUE]),
+        50,
+    ),
     (
         "SluicePendingTooLong",
         &[
@@ -113,28 +133,47 @@ const ROWS: [Row<'_>; 20] = [
     ),
     (
         "SluiceQueueInactive",
-        &[(
-            "sluice_cluster_queue_status{cluster_queue=\"research\",status=\"pending\"}",
-            "0x2 1x50 0x9",
-        )],
-        (40, &[QUEUE, ("status", "pending")]),
+        // The leader changes meanwhile.
+        &[
+            (
+                "sluice_cluster_queue_status{cluster_queue=\"research\",status=\"pending\",pod=\"sluice-a\"}",
+                "0x2 1x17 stale",
+            ),
+            (
+                "sluice_cluster_queue_status{cluster_queue=\"research\",status=\"pending\",pod=\"sluice-b\"}",
+                "_x20 1x32 0x9",
+            ),
+        ],
+        (40, &[QUEUE]),
         58,
     ),
     (
         "SluiceWorkloadsStalled",
-        &[(
-            "sluice_stalled_workloads{cluster_queue=\"research\"}",
-            "0x2 1x30 0x9",
-        )],
+        &[
+            (
+                "sluice_stalled_workloads{cluster_queue=\"research\",pod=\"sluice-a\"}",
+                "0x2 1x17 stale",
+            ),
+            (
+                "sluice_stalled_workloads{cluster_queue=\"research\",pod=\"sluice-b\"}",
+                "_x20 1x12 0x9",
+            ),
+        ],
         (25, &[QUEUE]),
         38,
     ),
     (
         "SluiceGateBacklogged",
-        &[(
-            "sluice_gate_backlogged{gate=\"acme.io/budget\"}",
-            "0x2 1x20 0x9",
-        )],
+        &[
+            (
+                "sluice_gate_backlogged{gate=\"acme.io/budget\",pod=\"sluice-a\"}",
+                "0x2 1x7 stale",
+            ),
+            (
+                "sluice_gate_backlogged{gate=\"acme.io/budget\",pod=\"sluice-b\"}",
+                "_x10 1x12 0x9",
+            ),
+        ],
         (18, &[("gate", "acme.io/budget")]),
         28,
     ),
@@ -202,11 +241,19 @@ const ROWS: [Row<'_>; 20] = [
         (10, &[("resource", "jobs")]),
         18,
     ),
+    // Until the leader is restarted.
     (
         "SluiceInvariantViolated",
-        &[("sluice_invariant_violations_total", "0x3 1x90")],
+        &[("sluice_invariant_violations_total", "0x3 1x90 0x9")],
+        (80, &[]),
+        98,
+    ),
+    // It was found before the process was seen first.
+    (
+        "SluiceInvariantViolated",
+        &[("sluice_invariant_violations_total", "_x2 1x90 stale")],
         (10, &[]),
-        80,
+        98,
     ),
     (
         "SluiceConfigurationRefused",
