@@ -50,6 +50,7 @@ impl Controller {
         let mut cohorts: BTreeSet<CohortName> = BTreeSet::new();
         cohorts.extend(self.cluster.cohorts.keys().map(|name| name.as_str().into()));
         for name in self.cluster.queues.keys() {
+            self.metrics.workloads.queue_exists(name);
             let queue = QueueName::from(name.as_str());
             let known = (self.engine.queue_status(&queue)).zip(self.engine.queue_quota(&queue));
             if let Some((status, quota)) = known {

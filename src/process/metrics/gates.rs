@@ -67,6 +67,9 @@ impl GateSeries {
         backlogged.at(&labels, |level| {
             level.set(f64::from(u8::from(levels.is_backlogged)));
         });
+        // No query sees the rise of a series to its first value.
+        self.lifted.at(&labels, |_| ());
+        self.expired.at(&labels, |_| ());
     }
 
     /// A gate that has a Gate was lifted from an object that was created so long ago.

@@ -118,6 +118,42 @@ fn the_series_of_a_queue_that_is_gone_are_gone() {
     );
 }
 
+/// Prometheus sees how much a series rises, and not to what value it begins.
+#[test]
+fn counters_begin_at_zero() {
+    let metrics = Metrics::new();
+    for _ in 0..2 {
+        metrics.workloads.queue_exists("team-a");
+        let levels = GateLevels {
+            held: 0,
+            oldest: 0,
+            is_backlogged: false,
+        };
+        metrics.gates.gate("acme.io/budget", levels);
+    }
+    metrics.workloads.released("team-a", None);
+    metrics.workloads.queue_exists("team-a");
+    let counters = [
+        "sluice_admitted_workloads_total",
+        "sluice_released_jobs_total",
+        "sluice_gate_lifted_total",
+        "sluice_gate_expired_total",
+    ];
+    let all: Vec<_> = counters
+        .iter()
+        .flat_map(|name| lines(&metrics, name))
+        .collect();
+    assert_eq!(
+        all,
+        [
+            "sluice_admitted_workloads_total{cluster_queue=\"team-a\",priority_class=\"\"} 0",
+            "sluice_released_jobs_total{cluster_queue=\"team-a\"} 1",
+            "sluice_gate_lifted_total{gate=\"acme.io/budget\"} 0",
+            "sluice_gate_expired_total{gate=\"acme.io/budget\"} 0",
+        ]
+    );
+}
+
 #[test]
 fn what_was_gathered_replaces_what_was_gathered_before() {
     let metrics = Metrics::new();

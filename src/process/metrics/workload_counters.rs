@@ -46,6 +46,13 @@ impl WorkloadSeries {
 }
 
 impl WorkloadSeries {
+    /// There is such a ClusterQueue: its counters begin at zero, as no query sees the rise of a series to its first value.
+    /// What the values of other labels will be is not known before.
+    pub fn queue_exists(&self, queue: &str) {
+        self.admitted.at(&[queue, ""], |_| ());
+        self.released.at(&[queue], |_| ());
+    }
+
     /// A workload of this priority class was admitted after waiting this long.
     pub fn admitted(&self, queue: &str, class: &str, waited: Duration) {
         let labels = [queue, class];
