@@ -110,12 +110,26 @@ const WAITS: &[f64] = &[
     20_480.0, 40_960.0, 86_400.0, 604_800.0,
 ];
 /// From a second to weeks: what people decide.
-const DAYS: &[f64] = &[1.0, 10.0, 60.0, 600.0, 3600.0, 86_400.0, 604_800.0];
+const DAYS: &[f64] = &[
+    1.0,
+    10.0,
+    60.0,
+    600.0,
+    3600.0,
+    86_400.0,
+    604_800.0,
+    2_419_200.0,
+];
 /// A decision takes microseconds when little has changed and milliseconds at a cold start.
 const DECISIONS: &[f64] = &[1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0];
 /// Answers over a network.
 const ANSWERS: &[f64] = &[
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0,
+];
+
+/// Answers over a network for one of many who are served in turn: a wave of jobs takes minutes.
+const TURNS: &[f64] = &[
+    0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 40.0, 80.0, 160.0, 300.0,
 ];
 
 const QUEUE: &[&str] = &["cluster_queue"];
@@ -149,7 +163,7 @@ table! {
     PREEMPTED_WORKLOADS = counter("sluice_preempted_workloads_total", QUEUE_REASON, "The number of preempted workloads, by the ClusterQueue that they were preempted in and the rule that allowed it");
     DEACTIVATED_WORKLOADS = counter("sluice_deactivated_workloads_total", QUEUE_REASON, "The number of Workloads whose spec.active was set to false: by Sluice after too many backoffs (RequeuingLimitExceeded), or by a user (User)");
     RELEASED_JOBS = counter("sluice_released_jobs_total", QUEUE, "The number of admitted jobs that were released: unsuspended");
-    RELEASE_SECONDS = histogram("sluice_release_seconds", ANSWERS, QUEUE, "The time from the decision that admits a job, which follows at once when quota is freed, until the patch that releases it is answered");
+    RELEASE_SECONDS = histogram("sluice_release_seconds", TURNS, QUEUE, "The time from the decision that admits a job, which follows at once when quota is freed, until the patch that releases it is answered");
     STALLED_WORKLOADS = gauge("sluice_stalled_workloads", QUEUE, "The number of evicted workloads whose pods have not stopped in time");
 
     // ClusterQueues.
