@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use sluice_crds::not_queued;
 use sluice_crds::quantity::NANOS;
 use sluice_engine::{
     Amount, ByFlavor, CohortName, Engine, QueueName, QueueQuota, QueueStatus, ResourceName, Share,
@@ -96,6 +97,9 @@ impl Controller {
             };
             let told = conditions::find(&record.status.conditions, Type::QuotaReserved);
             let reason = told.map_or("", |told| told.reason.as_str());
+            if !record.spec.active || not_queued::ALL.contains(&reason) {
+                continue;
+            }
             let count = by_reason.entry((queue.to_owned(), reason.to_owned()));
             *count.or_default() += 1;
         }

@@ -184,3 +184,31 @@ async fn what_a_list_of_10_000_costs() {
         assert!(longest < Duration::from_millis(50), "{longest:?}");
     }
 }
+
+/// What its user holds, and what is deactivated, is told why it does not wait for quota, and is no part of what does.
+#[tokio::test]
+async fn what_does_not_wait_for_quota_is_not_counted_by_its_reason() {
+    let mut play = Play::new();
+    play.list_settings();
+    play.list_jobs(["waits", "held", "inactive"].map(job));
+    let reasons = ["WaitingForQuota", "OnHold", "Deactivated"];
+    let created = play.cycle();
+    assert_eq!(created.len(), reasons.len());
+    for ((write, reason), revision) in created.into_iter().zip(reasons).zip(8..) {
+        let mut stored = stored(&write, revision);
+        let told = json!({"type": "QuotaReserved", "status": "False", "reason": reason, "message": "",
+            "lastTransitionTime": "2026-11-23T11:30:00Z"});
+        stored.data["status"] = json!({"conditions": [told]});
+        stored.data["spec"]["active"] = json!(reason != "Deactivated");
+        play.end(write, Reply::Done(Some(Box::new(stored))));
+    }
+    play.controller.publish_levels();
+    let metrics = &play.controller.metrics;
+    let text = metrics.text(crate::process::metrics::Exposition::Text);
+    let name = "sluice_pending_workloads_by_reason{";
+    let told: Vec<&str> = text.lines().filter(|line| line.starts_with(name)).collect();
+    assert_eq!(
+        told,
+        ["sluice_pending_workloads_by_reason{cluster_queue=\"q\",reason=\"WaitingForQuota\"} 1"]
+    );
+}

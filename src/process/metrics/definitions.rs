@@ -168,7 +168,7 @@ table! {
 
     // ClusterQueues.
     PENDING_WORKLOADS = gauge("sluice_pending_workloads", &["cluster_queue", "status"], "The number of pending workloads: active ones may be admitted as soon as it is their turn, inadmissible ones only when something is freed or changed: also those of a LocalQueue or ClusterQueue that admits nothing, and those that back off. Told apart every 10 s").like("kueue_pending_workloads");
-    PENDING_BY_REASON = gauge("sluice_pending_workloads_by_reason", QUEUE_REASON, "The number of pending jobs and pod groups by the reason in their condition QuotaReserved; empty until they have one. Counted every 10 s");
+    PENDING_BY_REASON = gauge("sluice_pending_workloads_by_reason", QUEUE_REASON, "The number of pending jobs and pod groups by the reason in their condition QuotaReserved; empty until they have one. Those that their user holds, that gates hold, that are deactivated or that have no priority do not wait for quota, and are not in it. Counted every 10 s");
     PENDING_REQUESTS = gauge("sluice_pending_requests", &["cluster_queue", "resource"], "What all pending workloads request together, of each resource that the queue has quota for, and of 32 others at most");
     RESERVING_WORKLOADS = gauge("sluice_reserving_active_workloads", QUEUE, "The number of workloads that hold quota").like("kueue_reserving_active_workloads");
     ADMITTED_ACTIVE_WORKLOADS = gauge("sluice_admitted_active_workloads", QUEUE, "The number of workloads that hold quota by a stored admission and are not evicted").like("kueue_admitted_active_workloads");
