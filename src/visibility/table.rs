@@ -11,6 +11,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::problem::Problem;
+use crate::process::clock;
 
 /// The form of an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -152,7 +153,7 @@ impl Form {
                 version,
                 has_objects,
             } => {
-                let rows = object.rows(Timestamp::now());
+                let rows = object.rows(clock::wall());
                 Json(table(version, has_objects, T::COLUMNS, rows)).into_response()
             }
         }
