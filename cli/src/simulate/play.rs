@@ -48,6 +48,11 @@ pub fn play(setup: impl IntoIterator<Item = Event>, jobs: &[Job], rules: &Rules)
     player.close(cut)
 }
 
+/// The player and the engine part, which is a bug: all figures after it would be wrong.
+fn parted(how: &str) {
+    debug_assert!(false, "{how}");
+}
+
 /// Where a job is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
@@ -201,7 +206,7 @@ impl<'a> Player<'a> {
 
     fn admit(&mut self, id: &WorkloadId, admission: Admission) {
         let Some(index) = job_of(id) else {
-            return;
+            return parted("a workload was admitted that is no job");
         };
         if let Some(awaited) = &mut self.awaited {
             awaited.remove(&index);
@@ -253,18 +258,18 @@ impl<'a> Player<'a> {
 
     fn evict(&mut self, id: &WorkloadId, reason: &EvictReason) {
         let Some(index) = job_of(id) else {
-            return;
+            return parted("a workload was evicted that is no job");
         };
         let (Some(live), Some(admission)) =
             (self.live.get_mut(index), self.engine.admission(id).cloned())
         else {
-            return;
+            return parted("a job was evicted that holds nothing");
         };
         let Stage::Running(number) = live.stage else {
-            return;
+            return parted("a job was evicted that does not run");
         };
         let Some(run) = self.runs.get_mut(number) else {
-            return;
+            return parted("a job runs without a run");
         };
         if self.rules.restart == Restart::WhereItWas {
             let done = self.now.since(run.from).as_millis() * u128::from(run.pods.max(1));
@@ -288,7 +293,7 @@ impl<'a> Player<'a> {
     /// A run has come to its end, unless it was evicted before.
     fn finish(&mut self, number: usize) {
         let Some(run) = self.runs.get_mut(number) else {
-            return;
+            return parted("a run ends that has not begun");
         };
         let job = run.job;
         if self.stage(job) != Some(Stage::Running(number)) {
@@ -304,7 +309,7 @@ impl<'a> Player<'a> {
     /// The pods of an evicted run have ended: its job waits again.
     fn release(&mut self, number: usize) {
         let Some(run) = self.runs.get_mut(number) else {
-            return;
+            return parted("a run ends that has not begun");
         };
         run.until = self.now;
         let job = run.job;
