@@ -92,9 +92,9 @@ impl Problem {
             }
             Self::NotAcceptable => (StatusCode::NOT_ACCEPTABLE, "NotAcceptable"),
             Self::Method => (StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed"),
-            Self::NoLeader | Self::Busy | Self::TooMany { .. } => {
-                (StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable")
-            }
+            Self::NoLeader | Self::Busy => (StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable"),
+            // It lasts: clients try again what is not available.
+            Self::TooMany { .. } => (StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge"),
         }
     }
 

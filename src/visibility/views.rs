@@ -67,6 +67,7 @@ impl Desk {
         let request = Request { place, reply };
         self.0.try_send(request).map_err(|_| Problem::Busy)?;
         match timeout(DEADLINE, answer).await {
+            Ok(Ok(Ok(view))) if view.has_too_many() => Err(Problem::TooMany { max: WAITING_MAX }),
             Ok(Ok(answer)) => answer,
             Ok(Err(_)) | Err(_) => Err(Problem::Busy),
         }
@@ -213,9 +214,6 @@ async fn ask(asks: mpsc::Sender<Asked>, place: QueueRef) -> (QueueRef, Answer) {
         let taken = timeout(DEADLINE, taken).await;
         let taken = taken.ok().and_then(Result::ok).ok_or(Problem::Busy)?;
         let taken = taken.ok_or_else(|| place.not_found())?;
-        if WAITING_MAX < taken.waiting.len() {
-            return Err(Problem::TooMany { max: WAITING_MAX });
-        }
         let at = clock::wall();
         let sorted = tokio::task::spawn_blocking(move || Arc::new(View::new(taken, at)));
         sorted.await.map_err(|_| Problem::Busy)

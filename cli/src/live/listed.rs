@@ -101,6 +101,10 @@ impl Unseen {
             ClusterError::Refused(status) if status.code == 403 => {
                 Self::Forbidden(status.message.clone())
             }
+            // It answers that it is too much to tell.
+            ClusterError::Refused(status) if status.code == 413 => {
+                Self::NoAnswer(status.message.clone())
+            }
             other => Self::NoAnswer(format!("{VISIBILITY} does not answer: {other}")),
         }
     }
@@ -145,6 +149,23 @@ mod tests {
             found.unwrap_err().to_string(),
             "can't list workloads: the cluster does not serve this kind; if it is one of Sluice's, kubectl sluice check \
              says what of Sluice is not installed"
+        );
+    }
+
+    #[tokio::test]
+    async fn a_queue_that_is_too_long_to_be_told_is_told() {
+        let long = tower::service_fn(async |_: http::Request<Body>| {
+            let status = serde_json::json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 413,
+                "reason": "RequestEntityTooLarge", "message": "more than 300000 wait in this queue"});
+            let answer = http::Response::builder().status(413);
+            let body = Body::from(status.to_string().into_bytes());
+            Ok::<_, Infallible>(answer.body(body).unwrap())
+        });
+        let client = Client::new(long, "default");
+        let found = visible::<Value>(&client, "clusterqueues/a/pendingworkloads").await;
+        assert_eq!(
+            found.unwrap_err().to_string(),
+            "more than 300000 wait in this queue"
         );
     }
 

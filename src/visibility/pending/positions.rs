@@ -6,7 +6,7 @@ use k8s_openapi::jiff::Timestamp;
 use sluice_engine::{LocalQueueKey, QueueName, WorkloadId};
 
 use super::page::Page;
-use super::queue_ref::{QueueRef, Taken};
+use super::queue_ref::{QueueRef, Taken, WAITING_MAX};
 use super::waiting::Waiting;
 
 /// How many of those ahead are named.
@@ -20,6 +20,8 @@ pub struct View {
     /// When it was taken, by the wall clock.
     pub taken: Timestamp,
     exists: bool,
+    /// Whether more wait than are listed: then none are.
+    has_too_many: bool,
     /// In order, each with how many of its LocalQueue are before it.
     waiting: Vec<(Waiting, usize)>,
     /// The places of those who wait in each LocalQueue, in order.
@@ -57,6 +59,10 @@ impl View {
             local_queues,
             mut waiting,
         } = taken;
+        let has_too_many = WAITING_MAX < waiting.len();
+        if has_too_many {
+            waiting = Vec::new();
+        }
         let order = |one: &Waiting, other: &Waiting| {
             let by_priority = other.priority.cmp(&one.priority);
             by_priority
@@ -76,9 +82,15 @@ impl View {
             cluster_queue,
             taken: at,
             exists,
+            has_too_many,
             waiting,
             local_queues,
         }
+    }
+
+    /// Whether more wait than are listed.
+    pub fn has_too_many(&self) -> bool {
+        self.has_too_many
     }
 
     /// How many wait.

@@ -1,3 +1,5 @@
+use axum::http::StatusCode;
+use axum::response::IntoResponse as _;
 use sluice_engine::LocalQueueKey;
 use tokio::time::advance;
 
@@ -113,12 +115,17 @@ async fn more_than_is_kept_is_not_listed() {
     let mut taken = mk_queue(&["q"]);
     let one = taken.waiting.first().unwrap().clone();
     taken.waiting = vec![one; WAITING_MAX + 1];
-    let controller = FakeController::start(Some(taken));
-    let told = controller.desk.view(of("q")).await.unwrap_err();
-    assert_eq!(
-        told.message(),
-        "more than 300000 wait in this queue, which is more than is listed; see its status"
-    );
+    let mut controller = FakeController::start(Some(taken));
+    for place in [of("q"), of("q"), QueueRef::ClusterQueue("cq".into())] {
+        let told = controller.desk.view(place).await.unwrap_err();
+        assert_eq!(
+            told.message(),
+            "more than 300000 wait in this queue, which is more than is listed; see its status"
+        );
+        // Clients try again what is not available.
+        assert_eq!(told.into_response().status(), StatusCode::PAYLOAD_TOO_LARGE);
+    }
+    assert_eq!(controller.asked(), 1, "it is known for a second");
 }
 
 #[tokio::test]
