@@ -40,7 +40,8 @@ pub struct Question<'a> {
     pub settings: Settings,
 }
 
-/// The estimates for jobs, each by its kind and its name with its namespace, in the cluster that was `seen`.
+/// The estimates for jobs, each by its kind and its name with its namespace, in the cluster that was `seen`; and what is
+/// to be known besides: what of the cluster was left out.
 ///
 /// # Errors
 /// Why none can be known.
@@ -49,7 +50,7 @@ pub fn of_seen(
     asked: &[(&str, &str)],
     duration: Option<Duration>,
     goes_on: impl FnMut(u32) -> bool,
-) -> Result<Vec<Answer>, NoEstimate> {
+) -> Result<(Vec<Answer>, Vec<String>), NoEstimate> {
     let given = Given {
         seen: Some(seen),
         ..Given::default()
@@ -74,11 +75,20 @@ pub fn of_seen(
     let numbers: Vec<Option<usize>> = asked.iter().map(|job| numbers.get(job).copied()).collect();
     let queued: Vec<usize> = numbers.iter().copied().flatten().collect();
     let mut answers = question.answers(&queued, goes_on);
-    let answer = |number: Option<usize>| {
-        let answer = number.and_then(|number| answers.remove(&number));
-        answer.unwrap_or(Err(NoEstimate::NotQueued))
+    // It may be one of those that were left out.
+    let unknown = if input.notes.is_empty() {
+        NoEstimate::NotQueued
+    } else {
+        NoEstimate::LeftOut
     };
-    Ok(numbers.into_iter().map(answer).collect())
+    let answer = |number: Option<usize>| match number {
+        Some(number) => answers
+            .remove(&number)
+            .unwrap_or(Err(NoEstimate::NotQueued)),
+        None => Err(unknown.clone()),
+    };
+    let answers = numbers.into_iter().map(answer).collect();
+    Ok((answers, input.notes))
 }
 
 impl Question<'_> {

@@ -109,7 +109,7 @@ impl Explain {
         if !self.view.is_watch() {
             let job = &mut explained.job;
             let jobs = std::slice::from_mut(job);
-            estimate_starts(client, jobs, self.duration, tell).await;
+            estimate_starts(client, jobs, self.duration, tell).await?;
             (explained.start, explained.no_estimate) = (job.start.take(), job.no_estimate.take());
         }
         let look = Look::of(self.view.output, &explained, |_| {

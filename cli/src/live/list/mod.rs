@@ -70,7 +70,7 @@ impl List {
                 note(Told::Note(text))?;
             }
             if self.start {
-                estimate_starts(client, &mut jobs, self.duration, note).await;
+                estimate_starts(client, &mut jobs, self.duration, note).await?;
                 tell_unknown(&jobs, note)?;
             }
             Look::of(self.view.output, &jobs, |is_wide| {

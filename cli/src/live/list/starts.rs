@@ -10,30 +10,38 @@ use tokio::time::timeout;
 use super::super::clock::Clock;
 use super::super::export::{Besides, export_with};
 use super::super::jobs::{Job, State};
-use crate::cluster::Tell;
+use super::super::outcome::LiveError;
+use crate::cluster::{Tell, Told};
 use crate::simulate::{Seen, estimate};
 
 /// How long the queues and jobs of the cluster may take to be read: an explanation is not to wait for them for longer.
 const READ_DEADLINE: Duration = Duration::from_secs(20);
 
-/// Estimates when the jobs that wait will start, or notes why that can't be known.
+/// Estimates when the jobs that wait will start, or notes why that can't be known, and what was left out.
+///
+/// # Errors
+/// A note can't be told.
 pub async fn estimate_starts(
     client: &Client,
     jobs: &mut [Job],
     duration: Option<Duration>,
     tell: &mut Tell<'_>,
-) {
+) -> Result<(), LiveError> {
     if !jobs.iter().any(is_pending) {
         not_pending(jobs);
-        return;
+        return Ok(());
     }
     let seen = seen(client, tell).await;
     let mut clock = Clock::new();
-    play_starts(seen, jobs, duration, |plays| clock.goes_on(plays, tell));
+    let notes = play_starts(seen, jobs, duration, |plays| clock.goes_on(plays, tell));
+    for note in notes {
+        tell(Told::Note(note))?;
+    }
+    Ok(())
 }
 
-/// The same, on a thread of its own, so that others are served meanwhile. `under_way` is kept until that has ended, also if
-/// nobody waits for it any more.
+/// The same, on a thread of its own, so that others are served meanwhile: the jobs, and what was left out. `under_way` is
+/// kept until that has ended, also if nobody waits for it any more.
 ///
 /// # Errors
 /// The thread has ended early.
@@ -43,17 +51,17 @@ pub async fn estimate_starts_beside(
     duration: Option<Duration>,
     under_way: OwnedSemaphorePermit,
     tell: &mut Tell<'_>,
-) -> Result<Vec<Job>, JoinError> {
+) -> Result<(Vec<Job>, Vec<String>), JoinError> {
     if !jobs.iter().any(is_pending) {
         not_pending(&mut jobs);
-        return Ok(jobs);
+        return Ok((jobs, Vec::new()));
     }
     let seen = seen(client, tell).await;
     let playing = spawn_blocking(move || {
         let mut clock = Clock::new();
-        play_starts(seen, &mut jobs, duration, |plays| clock.has_time(plays));
+        let notes = play_starts(seen, &mut jobs, duration, |plays| clock.has_time(plays));
         drop(under_way);
-        jobs
+        (jobs, notes)
     });
     playing.await
 }
@@ -73,13 +81,13 @@ fn not_pending(jobs: &mut [Job]) {
     }
 }
 
-/// Gives the jobs that wait their estimates, and all others why they have none.
+/// Gives the jobs that wait their estimates, and all others why they have none. Returns what was left out.
 fn play_starts(
     seen: Result<Seen, String>,
     jobs: &mut [Job],
     duration: Option<Duration>,
     goes_on: impl FnMut(u32) -> bool,
-) {
+) -> Vec<String> {
     not_pending(jobs);
     let pending: Vec<&mut Job> = jobs.iter_mut().filter(|job| is_pending(job)).collect();
     let seen = match seen {
@@ -88,7 +96,7 @@ fn play_starts(
             for job in pending {
                 job.no_estimate = Some(why.clone());
             }
-            return;
+            return Vec::new();
         }
     };
     let names = pending.iter().map(|job| {
@@ -101,13 +109,17 @@ fn play_starts(
         .map(|(kind, name)| (kind.as_str(), name.as_str()))
         .collect();
     let answers = estimate(seen, &asked, duration, goes_on);
-    let answers = answers.unwrap_or_else(|why| vec![Err(why); asked.len()]);
+    let (answers, notes) = answers.unwrap_or_else(|why| (vec![Err(why); asked.len()], Vec::new()));
     for (job, answer) in pending.into_iter().zip(answers) {
         match answer {
             Ok(start) => job.start = Some(start),
             Err(why) => job.no_estimate = Some(why.to_string()),
         }
     }
+    let notes = notes.into_iter();
+    notes
+        .map(|note| format!("for the estimate of starts: {note}"))
+        .collect()
 }
 
 /// The queues and jobs of the cluster, or why they can't be read.

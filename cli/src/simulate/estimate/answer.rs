@@ -62,6 +62,8 @@ pub enum NoEstimate {
     Inadmissible(String),
     /// It is not queued.
     NotQueued,
+    /// It is not queued, or was left out.
+    LeftOut,
     /// The queues and jobs can't be read.
     Unreadable(String),
     /// There are too many jobs.
@@ -79,6 +81,9 @@ impl fmt::Display for NoEstimate {
             ),
             Self::Inadmissible(why) | Self::Unreadable(why) => f.write_str(why),
             Self::NotQueued => f.write_str("it is not queued"),
+            Self::LeftOut => {
+                f.write_str("it is not queued, or can't be read: see what is left out")
+            }
             Self::TooManyJobs(jobs) => write!(
                 f,
                 "its cohort has {jobs} jobs, which is more than the {JOBS_MAX} that are played"

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::rules::shipped::SHIPPED;
-use crate::simulate::{Terms, WhatIf};
+use crate::simulate::{Terms, WhatIf, estimate};
 
 fn document(value: Value) -> Document {
     Document {
@@ -235,4 +235,36 @@ fn the_job_is_told_from_what_is_beside_it() {
     );
     assert_eq!(kind(&[&queue, &map, &one]).as_deref(), Some("b/one"));
     assert_eq!(kind(&[&queue, &map]), None);
+}
+
+/// A server that is newer than the plugin has fields that the plugin does not know.
+#[test]
+fn an_estimate_tells_what_it_leaves_out() {
+    let workload = |spec: Value| {
+        let metadata = json!({"name": "train-1", "namespace": "a", "uid": "w", "ownerReferences": [
+            {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "u", "controller": true}]});
+        let mut seen = cluster(None, PodDefaults::default());
+        seen.documents
+            .push(document(own("Workload", &metadata, &spec)));
+        let minute = Some(Duration::from_mins(1));
+        let asked = [("Job", "a/train"), ("Job", "a/nosuch")];
+        estimate::of_seen(seen, &asked, minute, |_| true).unwrap()
+    };
+    let mut spec = json!({"queueName": "main", "podSets": [{"name": "main", "count": 1, "requests": {"cpu": "1"}}]});
+    let why = |answer: &estimate::Answer| answer.as_ref().err().map(ToString::to_string);
+    let (answers, notes) = workload(spec.clone());
+    assert_eq!(
+        (why(&answers[0]), why(&answers[1]).as_deref()),
+        (None, Some("it is not queued"))
+    );
+    assert_eq!(notes, Vec::<String>::new());
+    spec["urgency"] = json!("high");
+    let (answers, notes) = workload(spec);
+    let unread = "it is not queued, or can't be read: see what is left out";
+    assert_eq!(why(&answers[0]).as_deref(), Some(unread));
+    assert_eq!(notes.len(), 1);
+    assert!(
+        notes[0].starts_with("left out: ") && notes[0].contains("spec.urgency"),
+        "{notes:?}"
+    );
 }

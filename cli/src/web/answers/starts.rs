@@ -98,7 +98,10 @@ impl Viewer {
             &mut problems.tell(),
         )
         .await;
-        let jobs = estimated.map_err(|ended| unestimated(&ended.to_string()))?;
+        let (jobs, notes) = estimated.map_err(|ended| unestimated(&ended.to_string()))?;
+        for note in notes {
+            problems.note(note);
+        }
         let starts = jobs.into_iter().filter_map(Start::of).collect();
         Ok(Answer::new(Starts { starts }, problems))
     }
