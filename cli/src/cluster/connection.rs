@@ -7,12 +7,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
+use kube::config::{KubeConfigOptions, KubeconfigError};
 use kube::core::Status;
 use kube::{Client, Config};
 use sluice_kinds::names;
 use thiserror::Error;
 use tokio::time::timeout;
+
+use super::kubeconfig::{self, Proxies};
 
 /// How long an answer may take, with kube's repetitions when the API server is busy. An admission webhook has up to
 /// 30 s of it.
@@ -182,10 +184,7 @@ impl Connection {
 
     /// The contexts that its kubeconfig has; none if it can't be read.
     pub fn contexts(&self) -> Vec<String> {
-        let read = match &self.kubeconfig {
-            Some(path) => Kubeconfig::read_from(path),
-            None => Kubeconfig::read(),
-        };
+        let read = kubeconfig::find(self.kubeconfig.as_deref());
         let contexts = read
             .map(|kubeconfig| kubeconfig.contexts)
             .unwrap_or_default();
@@ -197,15 +196,24 @@ impl Connection {
             context: self.context.clone(),
             ..KubeConfigOptions::default()
         };
-        if let Some(path) = &self.kubeconfig {
-            let kubeconfig = Kubeconfig::read_from(path)?;
-            return Config::from_custom_kubeconfig(kubeconfig, &options).await;
+        let found = kubeconfig::find(self.kubeconfig.as_deref());
+        let is_none = match &found {
+            Ok(found) => kubeconfig::is_empty(found),
+            Err(error) => kubeconfig::is_missing(error),
+        };
+        // One that is broken is not replaced: the caller would be somebody else.
+        if is_none && self.kubeconfig.is_none() && self.context.is_none() {
+            let in_pod = Config::incluster().ok();
+            if let Some(config) = in_pod {
+                return Ok(config);
+            }
         }
-        let found = Config::from_kubeconfig(&options).await;
-        found.or_else(|error| {
-            let in_pod = (self.context.is_none()).then(|| Config::incluster().ok());
-            in_pod.flatten().ok_or(error)
-        })
+        let found = found?;
+        let proxy = kubeconfig::own_proxy(&found, self.context.as_deref()).map(str::to_owned);
+        let mut config = Config::from_custom_kubeconfig(found, &options).await?;
+        let proxies = Proxies::of_environment();
+        config.proxy_url = proxies.to(&config.cluster_url, proxy.as_deref())?;
+        Ok(config)
     }
 }
 

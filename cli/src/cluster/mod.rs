@@ -7,6 +7,7 @@ pub mod age;
 mod connection;
 mod declared;
 mod home;
+mod kubeconfig;
 mod namespace_keys;
 mod output;
 pub mod pages;

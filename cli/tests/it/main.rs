@@ -8,5 +8,6 @@ mod gates_cluster;
 mod jobkind;
 mod live_cluster;
 mod live_refused;
+mod proxies;
 mod simulate;
 mod web;
