@@ -154,13 +154,12 @@ pub async fn explained(
         start: None,
         no_estimate: None,
         explanation,
-        requests: match workload {
-            Some(workload) => of_workload(workload),
-            None => {
-                let mut pods = objects.pods.iter().filter(|_| job.kind == "Pod");
-                let pod = pods.find(|pod| pod.name_any() == job.name);
-                pod.map_or_else(Requests::new, of_pod)
-            }
+        requests: if let Some(workload) = workload {
+            of_workload(workload)
+        } else {
+            let mut pods = objects.pods.iter().filter(|_| job.kind == "Pod");
+            let pod = pods.find(|pod| pod.name_any() == job.name);
+            pod.map_or_else(Requests::new, of_pod)
         },
         ahead: ahead(&jobs, job),
         job: placed,

@@ -230,13 +230,16 @@ pub(super) fn of_queues(
     jobs.filter(move |job| names.contains(&(job.namespace.clone(), job.queue.clone())))
 }
 
+/// What is said of an object in amounts.
+type Amounts<K> = fn(&K) -> Requests;
+
 /// The jobs of these queues that are so, with what is said `of` their Workloads, or of pods that are admitted by
 /// themselves.
 fn chosen(
     objects: &Objects,
     queues: &[&LocalQueue],
     is_so: impl Fn(&Job) -> bool,
-    (of, of_pod): (fn(&Workload) -> Requests, fn(&Pod) -> Requests),
+    (of, of_pod): (Amounts<Workload>, Amounts<Pod>),
 ) -> Vec<Holder> {
     let workloads = by_name(&objects.workloads);
     let pods = by_name(&objects.pods);
