@@ -84,6 +84,8 @@ pub(crate) async fn unqueued(cp: &ControlPlane, admin: &Path, ns: &str) -> Resul
     set_status(cp, ns, "localqueue/main", &status).await?;
     let named = ok(admin, &format!("explain job/gated -n {ns}"));
     assert!(named.contains("Requests:  cpu 500m\n"), "{named}");
+    let none = json!({"gatedWorkloads": 0, "oldestGated": []});
+    set_status(cp, ns, "localqueue/main", &none).await?;
     Ok(())
 }
 
