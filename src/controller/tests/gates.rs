@@ -137,7 +137,7 @@ async fn a_counter_gives_no_place_that_an_unlisted_object_may_have() {
     }
 }
 
-/// Such as one whose annotations have no room left for what is recorded of a lifted gate.
+/// Such as one whose annotations are too long to record a lifted gate beside them.
 #[tokio::test]
 async fn an_object_from_which_a_gate_cant_be_lifted_keeps_no_place() {
     let mut play = Play::new();

@@ -69,7 +69,7 @@ impl Writes {
         self.of(subject).is_none() && !self.unanswered.contains_key(subject)
     }
 
-    /// Whether the subject can be told to go now. A refused write of another kind, such as its release, is no
+    /// Whether the subject can be evicted now. A refused write of another kind, such as its release, is no
     /// protection from that.
     pub fn may_evict(&self, subject: &Subject) -> bool {
         self.is_answered(subject) && self.backing_off.get(subject) != Some(&Kind::Eviction)
