@@ -6,6 +6,7 @@ mod certificate;
 mod forged_owners;
 mod jail;
 mod jail_webhooks;
+mod late_changes;
 mod policies;
 mod policies_kinds;
 mod roads_compared;

@@ -17,4 +17,5 @@ pub(crate) mod queue_label;
 mod reapplied;
 pub mod review;
 pub(crate) mod top;
+pub(crate) mod unheld;
 pub(crate) mod unsuspend;

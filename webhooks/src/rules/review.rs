@@ -13,7 +13,7 @@ use crate::admission::verdict::Verdict;
 use crate::rules::advice::{templates, warnings};
 use crate::rules::applies::makers::{self, Maker};
 use crate::rules::lifting::lift::NeededRight;
-use crate::rules::{aliases, applies, enforcement, jobs, lifting, own, pods};
+use crate::rules::{aliases, applies, enforcement, jobs, lifting, own, pods, unheld};
 
 /// Whether the request may go on.
 ///
@@ -77,6 +77,11 @@ fn validate_object(request: &Request, edit: &Edit<'_>, policy: &Policy) -> Verdi
         return started;
     }
     let mut verdict = applies::creation::check_set(request, edit, policy);
+    if verdict.is_allowed() {
+        verdict
+            .problems
+            .extend(unheld::check(request, edit, policy));
+    }
     if verdict.is_allowed() {
         verdict.warnings = warnings::warnings(request, edit, policy);
         verdict.report = enforcement::creation::report(request, edit, policy);
@@ -189,7 +194,7 @@ fn needed(
 }
 
 /// What makes an object wait that has all its gates.
-fn hold(request: &Request, edit: &Edit<'_>, policy: &Policy) -> Verdict {
+pub(super) fn hold(request: &Request, edit: &Edit<'_>, policy: &Policy) -> Verdict {
     if !request.sub_resource.is_empty() {
         return Verdict::allowed();
     }

@@ -71,7 +71,7 @@ fn policy(are_listed: bool) -> Policy {
 }
 
 fn warnings(object: &Value, policy: &Policy) -> Vec<String> {
-    let verdict = crate::review::validate(&mk_request(USER, None, object), policy);
+    let verdict = validate_held(USER, None, object, policy);
     assert_eq!(verdict.problems, []);
     verdict.warnings
 }
@@ -263,10 +263,8 @@ fn the_controller_of_an_owner_is_told_nothing_of_its_templates() {
 fn so_is_one_that_an_edit_gives_to_a_template() {
     let old = mk_deployment(&[Q], &[]);
     let new = of_pods(old.clone(), "annotations", GATED, "acme.io/budget");
-    let told = |old: &Value, new: &Value| {
-        let request = mk_request(USER, Some(old), new);
-        crate::review::validate(&request, &policy(true)).warnings
-    };
+    let told =
+        |old: &Value, new: &Value| validate_held(USER, Some(old), new, &policy(true)).warnings;
     assert_eq!(told(&old, &new), [format!("{GATE_OF_PODS}Deployment")]);
     let scaled = with(new.clone(), "/spec/replicas", json!(9));
     assert_eq!(told(&new, &scaled), [""; 0], "it was there before");

@@ -17,6 +17,7 @@ mod own;
 mod pods;
 mod schemas;
 mod server;
+mod unheld;
 
 use std::sync::{Arc, LazyLock};
 
@@ -188,6 +189,21 @@ pub(crate) fn mk_request(user: &str, old: Option<&Value>, new: &Value) -> Reques
 
 pub(crate) fn validate(user: &str, old: Option<&Value>, new: &Value) -> Verdict {
     crate::review::validate(&mk_request(user, old, new), &mk_policy())
+}
+
+/// What is said of an object as the API server shows it: with what holds it in it, unless that is refused already.
+pub(crate) fn validate_held(
+    user: &str,
+    old: Option<&Value>,
+    new: &Value,
+    policy: &Policy,
+) -> Verdict {
+    let mut held = new.clone();
+    let verdict = crate::review::mutate(&mk_request(user, old, new), policy);
+    if verdict.is_allowed() {
+        json_patch::patch(&mut held, &verdict.patch).unwrap();
+    }
+    crate::review::validate(&mk_request(user, old, &held), policy)
 }
 
 /// The object as it is stored, and what its author is told.

@@ -5,13 +5,14 @@ use sluice_crds::{MANAGED_LABEL, POD_GROUP_LABEL, QUEUE_GATE};
 
 use crate::manifests::cel::gating::{self, Gating, entry, has_queue_gate};
 use crate::manifests::cel::path::Path;
-use crate::manifests::cel::syntax::variable;
+use crate::manifests::cel::syntax::{forbidden, text, variable, when};
 use crate::manifests::cel::{gates, metadata, owners, queue};
 use crate::manifests::conditions;
 use crate::manifests::held::HeldKind;
 use crate::manifests::options::Options;
 use crate::manifests::policies::policy::{Rules, apply};
 use crate::manifests::webhook_rules::pod_rule;
+use crate::rules::unheld::NOT_HELD;
 
 /// The name of both policies for pods.
 pub(super) const NAME: &str = "sluice-pods";
@@ -52,6 +53,24 @@ pub(super) fn variables(options: &Options, kinds: &[HeldKind]) -> Vec<Variable> 
         ),
     ));
     variables
+}
+
+/// CEL, a list: what is wrong with a new pod that is to wait, and that nothing holds. One that is bound to a node is refused
+/// for that.
+pub(super) fn unheld(options: &Options) -> String {
+    let is_held = format!(
+        "'{MANAGED_LABEL}' in variables.labels && (variables.hold == 'Gates' || {}) &&\n\
+         variables.propagated.all(g, g in variables.carried)",
+        has_queue_gate("", options)
+    );
+    let at = "(!variables.isOwned && variables.gateKeys.size() != 0 ? 'metadata.annotations[' + variables.gateKeys[0] + ']' :\n\
+              variables.queue.size() != 0 ? 'metadata.labels[' + variables.queue[0].key + ']' : 'metadata')";
+    when(
+        &format!(
+            "variables.hold != 'None' && object.spec.?nodeName.orValue('') == '' && !({is_held})"
+        ),
+        &forbidden(at, &text(NOT_HELD)),
+    )
 }
 
 /// One that is bound to a node can't wait: it is left as it is, and refused.

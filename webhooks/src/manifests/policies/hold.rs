@@ -3,22 +3,27 @@
 
 use k8s_openapi::api::admissionregistration::v1::Mutation;
 use sluice_crds::{
-    HELD_ANNOTATION, JobKindSpec, POD_GROUP_LABELS_ANNOTATION, POD_GROUP_TOTAL_FROM_ANNOTATION,
-    POD_SET_ANNOTATION, PRIORITY_CLASS_LABEL, PodSetRule, QUEUE_GATE,
+    HELD_ANNOTATION, JobKindSpec, MANAGED_LABEL, POD_GROUP_LABELS_ANNOTATION,
+    POD_GROUP_TOTAL_FROM_ANNOTATION, POD_SET_ANNOTATION, PRIORITY_CLASS_LABEL, PodSetRule,
+    QUEUE_GATE,
 };
 use sluice_kinds::{HeldMark, label_keys};
 
-use crate::manifests::cel::gating::{self, Gating, entry};
+use crate::manifests::cel::gating::{self, Gating, entry, has_queue_gate};
 use crate::manifests::cel::holding::{self, is_there};
 use crate::manifests::cel::path::Path;
 use crate::manifests::cel::suspension::{self, is_suspended};
-use crate::manifests::cel::syntax::text;
+use crate::manifests::cel::syntax::{forbidden, text, when};
 use crate::manifests::cel::{gates, metadata, owners, queue};
 use crate::manifests::conditions;
 use crate::manifests::held::HeldKind;
 use crate::manifests::options::Options;
 use crate::manifests::policies::policy::{Rules, apply};
 use crate::manifests::webhook_rules::job_rule;
+use crate::rules::unheld::NOT_HELD;
+
+/// CEL: the object waits in the queue that it names.
+pub(super) const IS_QUEUED: &str = "variables.queue.size() != 0 && !variables.isChild";
 
 /// The mutating policy for this kind, one of `kinds`.
 pub(super) fn policy(options: &Options, kind: &HeldKind, kinds: &[HeldKind]) -> Rules<Mutation> {
@@ -62,6 +67,45 @@ pub(super) fn operations(kind: &JobKindSpec) -> &'static [&'static str] {
     }
 }
 
+/// CEL, a list: what is wrong with an object of this kind that is to be held, and that nothing holds. Needs
+/// [`holding::variables`], and `variables.isSuspended` where it can be suspended.
+pub(super) fn unheld(options: &Options, kind: &JobKindSpec) -> String {
+    let waits_for_queue = format!("({IS_QUEUED} || {})", gates::require_queue());
+    let sets = kind.pod_sets.iter().enumerate();
+    let are_gated = sets.map(|(index, set)| {
+        let suffix = index.to_string();
+        let absent = is_there(set, "object").map(|there| format!("!{there} || "));
+        format!(
+            "({}'{MANAGED_LABEL}' in variables.pod{suffix}.?metadata.?labels.orValue({{}}) &&\n\
+             (!{waits_for_queue} || {}) && variables.propagated.all(g, g in variables.carried{suffix}))",
+            absent.unwrap_or_default(),
+            has_queue_gate(&suffix, options),
+        )
+    });
+    let are_gated = are_gated.collect::<Vec<_>>().join(" &&\n");
+    let is_held = match kind.suspend {
+        Some(_) => format!("variables.hold == 'Suspend' ? variables.isSuspended : {are_gated}"),
+        None => are_gated,
+    };
+    if_unheld(kind.suspend.is_some(), &is_held)
+}
+
+/// CEL, a list: what is told of an object that is to be held, and of which `is_held` does not hold. One that
+/// `can_be_suspended` is held at its creation, another one at each edit too. Needs `variables.isHeld`.
+pub(super) fn if_unheld(can_be_suspended: bool, is_held: &str) -> String {
+    let held_now = if can_be_suspended {
+        "request.operation == 'CREATE'"
+    } else {
+        "request.?subResource.orValue('') == ''"
+    };
+    let at = "(variables.gateKeys.size() != 0 ? 'metadata.annotations[' + variables.gateKeys[0] + ']' :\n\
+              'metadata.labels[' + variables.queue[0].key + ']')";
+    when(
+        &format!("{held_now} && variables.isHeld && !({is_held})"),
+        &forbidden(at, &text(NOT_HELD)),
+    )
+}
+
 /// Suspends the object, and marks it as suspended by Sluice: what its user created suspended is not
 /// marked. So is one that its user paused and resumes: Sluice starts it. Needs `variables.wasSuspended`.
 pub(super) fn suspend(path: &str) -> String {
@@ -98,10 +142,9 @@ pub(super) fn mark_suspension(has_grown: &str) -> String {
 /// Has the pods of a set born behind gates.
 fn gate(options: &Options, kind: &JobKindSpec, set: &PodSetRule, suffix: &str) -> String {
     let opted_in = format!("variables.optedIn{suffix}");
-    let is_queued = "variables.queue.size() != 0 && !variables.isChild";
     let requires_queue = gates::require_queue();
-    let each = format!("variables.hold == 'EachPod' && {is_queued}");
-    let by_itself = format!("variables.hold == 'EachPod' && ({is_queued} || {requires_queue})");
+    let each = format!("variables.hold == 'EachPod' && {IS_QUEUED}");
+    let by_itself = format!("variables.hold == 'EachPod' && ({IS_QUEUED} || {requires_queue})");
     // By Sluice's own name, if the pods don't ask for another.
     let is_own = format!("{opted_in}.all(g, g == '{QUEUE_GATE}')");
     let mut annotations = vec![
@@ -123,7 +166,7 @@ fn gate(options: &Options, kind: &JobKindSpec, set: &PodSetRule, suffix: &str) -
         annotations,
         may_stay: format!("variables.listedOld{suffix}"),
         queue_gate: format!(
-            "!({is_queued} || {requires_queue}) ? [] :\n\
+            "!({IS_QUEUED} || {requires_queue}) ? [] :\n\
              variables.hold == 'EachPod' && {opted_in}.size() != 0 ? {opted_in}.slice(0, 1) : ['{QUEUE_GATE}']"
         ),
     };

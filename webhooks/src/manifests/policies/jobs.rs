@@ -25,6 +25,7 @@ use crate::manifests::cel::{gate_marks, gates, gating, owners, queue, refuse};
 use crate::manifests::conditions;
 use crate::manifests::held::HeldKind;
 use crate::manifests::options::Options;
+use crate::manifests::policies::hold;
 use crate::manifests::policies::policy::Rules;
 use crate::manifests::webhook_rules::job_rule;
 use crate::rules::jobs::growth::{ADVICE, CLAIMS_CHANGED, GROWN, PLACEMENT_CHANGED};
@@ -61,6 +62,7 @@ pub(super) fn policy(options: &Options, kind: &HeldKind, kinds: &[HeldKind]) -> 
         unbound(spec),
         marks::problems(options, spec),
         refuse::problems(&[kind]),
+        hold::unheld(options, spec),
         change(spec),
     ];
     variables.push(variable("problems", syntax::all(problems)));

@@ -3,7 +3,7 @@
 //! its suspend field; one that has none can't be held by gates.
 
 use k8s_openapi::api::admissionregistration::v1::{Mutation, Validation, Variable};
-use sluice_crds::{HELD_ANNOTATION, MANAGED_LABEL, PodSetRule, QUEUE_GATE};
+use sluice_crds::{HELD_ANNOTATION, JobKindSpec, MANAGED_LABEL, PodSetRule, QUEUE_GATE};
 
 use sluice_kinds::HeldMark;
 
@@ -16,8 +16,9 @@ use crate::manifests::cel::{
 use crate::manifests::conditions;
 use crate::manifests::held::HeldKind;
 use crate::manifests::options::Options;
+use crate::manifests::policies::hold::{self, IS_QUEUED};
+use crate::manifests::policies::jobs;
 use crate::manifests::policies::policy::{Rules, json_patch};
-use crate::manifests::policies::{hold, jobs};
 use crate::manifests::webhook_rules::job_rule;
 
 /// The mutating policy for this kind, one of `kinds`.
@@ -68,8 +69,8 @@ pub(super) fn validating(
         variables.push(holding::was_held());
         ("variables.wasHeld", ungated(&spec.kind))
     };
+    variables.push(holding::is_held());
     if !spec.refuse.is_empty() {
-        variables.push(holding::is_held());
         if spec.suspend.is_some() {
             variables.push(holding::was_held());
         }
@@ -83,6 +84,7 @@ pub(super) fn validating(
         jobs::admission(is_settled, &["PerPod"]),
         by_gates,
         refuse::problems(&[kind]),
+        unheld(options, spec),
         format!("(!variables.wasMarked ? [] :\n{})", jobs::change_of_gated()),
     ];
     variables.push(variable("problems", syntax::all(problems)));
@@ -144,20 +146,40 @@ fn suspend(path: &str) -> String {
 fn mark(options: &Options, set: &PodSetRule, suffix: &str) -> String {
     let path = path(set);
     let (labels, annotations) = (path.below("labels"), path.below("annotations"));
-    let is_queued = "variables.queue.size() != 0 && !variables.isChild";
     let mut operations: Vec<_> = labels.prefixes().map(|at| make(&at)).collect();
     operations.push(make(&annotations));
     operations.push(add("true", &labels.below(MANAGED_LABEL), "'true'"));
-    let taken = hold::labels(options, is_queued, suffix);
+    let taken = hold::labels(options, IS_QUEUED, suffix);
     operations.extend(
         taken
             .iter()
             .map(|(key, condition, value)| add(condition, &labels.below(key), value)),
     );
     // By Sluice's own name, if the pods don't ask for another.
-    let is_own = format!("{is_queued} && variables.optedIn{suffix}.all(g, g == '{QUEUE_GATE}')");
+    let is_own = format!("{IS_QUEUED} && variables.optedIn{suffix}.all(g, g == '{QUEUE_GATE}')");
     operations.push(add(&is_own, &annotations.below(QUEUE_GATE), "'true'"));
     format!("!variables.isHeld ? [] :\n{}", operations.join(" +\n"))
+}
+
+/// CEL, a list: what is wrong with an object of this kind that is to be held, and that nothing holds. Needs
+/// `variables.isSuspended` where it can be suspended.
+fn unheld(options: &Options, kind: &JobKindSpec) -> String {
+    let keys = queue::keys(options);
+    let are_marked = each_set(kind, |set| {
+        let labels = format!("variables.pod{set}.?metadata.?labels.orValue({{}})");
+        format!(
+            "'{MANAGED_LABEL}' in {labels} && (!({IS_QUEUED}) ||\n\
+             variables.optedIn{set}.size() != 0 && {keys}.exists(k, k in {labels}))"
+        )
+    });
+    let are_marked = are_marked.join(" &&\n");
+    let is_held = match kind.suspend {
+        Some(_) => {
+            format!("(variables.gateKeys.size() == 0 || variables.isSuspended) && {are_marked}")
+        }
+        None => are_marked,
+    };
+    hold::if_unheld(kind.suspend.is_some(), &is_held)
 }
 
 /// CEL, a list of operations: `value` comes to `path` under a condition.

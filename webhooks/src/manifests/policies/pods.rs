@@ -147,9 +147,11 @@ fn create(options: &Options) -> String {
          variables.groupProblems +\n\
          {one_way}) +\n\
          {bound} +\n\
+         {} +\n\
          (!(variables.hold in ['Single', 'Group']) ? [] :\n{})",
         opt_ins.join(" +\n"),
         gates::unpropagated(),
+        gate_pods::unheld(options),
         queue::problems(options)
     )
 }

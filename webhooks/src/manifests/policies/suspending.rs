@@ -75,6 +75,7 @@ pub(super) fn validating(
         owners::problems(),
         jobs::admission("oldObject != null", &["Whole"]),
         refuse::problems(&group.kinds),
+        hold::if_unheld(true, "variables.isSuspended"),
         format!(
             "(request.operation == 'CREATE' ? [] :\n{})",
             jobs::change_of_suspended(group.suspend, None)

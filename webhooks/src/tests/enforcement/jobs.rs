@@ -345,7 +345,7 @@ fn lifting_the_last_gate_begins_it(
 ) {
     let new = with(old.clone(), "/metadata/annotations", left);
     for value in ["Default", "Hold", "Refuse"] {
-        let verdict = review::validate(&mk_request(USER, Some(&old), &new), &labelled(value));
+        let verdict = validate_held(USER, Some(&old), &new, &labelled(value));
         let expected = if is_refused {
             "metadata.labels[sluice.dev/queue-name]: Required value: namespace \"n\" requires a queue: must be the name of a LocalQueue of the namespace"
         } else {
@@ -354,7 +354,7 @@ fn lifting_the_last_gate_begins_it(
         assert_eq!(verdict.message(), expected, "{value}");
         // With a queue in the same update.
         let queued = with(new.clone(), "/metadata/labels", json!({QUEUE: "q"}));
-        let verdict = review::validate(&mk_request(USER, Some(&old), &queued), &labelled(value));
+        let verdict = validate_held(USER, Some(&old), &queued, &labelled(value));
         assert_eq!(verdict.problems, []);
     }
     for (user, value) in [(USER, "DryRun"), (USER, "Ignore"), (SLUICE, "Hold")] {

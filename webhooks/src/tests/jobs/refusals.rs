@@ -40,8 +40,7 @@ fn policy() -> Policy {
 }
 
 fn told(old: Option<&Value>, new: &Value) -> String {
-    let verdict = crate::review::validate(&mk_request(USER, old, new), &policy());
-    verdict.message()
+    validate_held(USER, old, new, &policy()).message()
 }
 
 fn job(labels: &[(&str, &str)], annotations: &[(&str, &str)], parallelism: u32) -> Value {
@@ -116,7 +115,8 @@ fn pods_behind_gates_name_no_node(#[case] object: Value, #[case] expected: &str)
 fn an_edit_gives_pods_behind_gates_no_node() {
     let queue = &[(QUEUE, "a")];
     let (queued, unqueued) = (mk_deployment(queue, &[]), mk_deployment(&[], &[]));
-    let told = |old: &Value, new: &Value| validate(USER, Some(old), new).message();
+    let told =
+        |old: &Value, new: &Value| validate_held(USER, Some(old), new, &mk_policy()).message();
     assert_eq!(told(&queued, &bound(queued.clone())), BOUND);
     let joins = told(&bound(unqueued.clone()), &bound(queued.clone()));
     assert_eq!(joins, BOUND, "it joins a queue");

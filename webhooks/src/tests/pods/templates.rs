@@ -152,12 +152,21 @@ const SETTLED: &str = "metadata.annotations[sluice.dev/admission]: Forbidden: ma
 #[case::other(&[("sluice.dev/admission", "x")], UNSUPPORTED)]
 fn admission_at_creation(#[case] annotations: Pairs, #[case] expected: &str) {
     let object = mk_job(Q, annotations, true);
-    assert_eq!(validate(USER, None, &object).message(), expected);
+    assert_eq!(
+        validate_held(USER, None, &object, &mk_policy()).message(),
+        expected
+    );
     let object = mk_deployment(Q, annotations);
-    assert_eq!(validate(USER, None, &object).message(), expected);
+    assert_eq!(
+        validate_held(USER, None, &object, &mk_policy()).message(),
+        expected
+    );
     // So when a Deployment joins a queue.
     let plain = mk_deployment(&[], &[]);
-    assert_eq!(validate(USER, Some(&plain), &object).message(), expected);
+    assert_eq!(
+        validate_held(USER, Some(&plain), &object, &mk_policy()).message(),
+        expected
+    );
 }
 
 #[rstest]
@@ -167,10 +176,18 @@ fn admission_at_creation(#[case] annotations: Pairs, #[case] expected: &str) {
 #[case::removed(WHOLE, &[], SETTLED)]
 #[case::stored_nonsense_kept(&[("sluice.dev/admission", "x")], &[("sluice.dev/admission", "x")], "")]
 fn admission_later(#[case] old: Pairs, #[case] new: Pairs, #[case] expected: &str) {
-    let verdict = validate(USER, Some(&mk_job(Q, old, true)), &mk_job(Q, new, true));
+    let verdict = validate_held(
+        USER,
+        Some(&mk_job(Q, old, true)),
+        &mk_job(Q, new, true),
+        &mk_policy(),
+    );
     assert_eq!(verdict.message(), expected);
     let (old, new) = (mk_deployment(Q, old), mk_deployment(Q, new));
-    assert_eq!(validate(USER, Some(&old), &new).message(), expected);
+    assert_eq!(
+        validate_held(USER, Some(&old), &new, &mk_policy()).message(),
+        expected
+    );
 }
 
 const BY_ITSELF: &str = "spec.template.metadata.annotations[sluice.dev/queue-allocation-gate]: \
@@ -178,7 +195,8 @@ const BY_ITSELF: &str = "spec.template.metadata.annotations[sluice.dev/queue-all
 
 #[test]
 fn pods_of_a_whole_object_do_not_ask_for_themselves() {
-    let judge = |old: Option<&Value>, new: Value| validate(USER, old, &new).message();
+    let judge =
+        |old: Option<&Value>, new: Value| validate_held(USER, old, &new, &mk_policy()).message();
     assert_eq!(judge(None, opted_in(mk_job(Q, WHOLE, true))), BY_ITSELF);
     assert_eq!(judge(None, opted_in(mk_job(Q, PER_POD, true))), "");
     assert_eq!(judge(None, opted_in(mk_job(Q, &[], true))), "");
@@ -413,10 +431,16 @@ fn what_gates_alone_hold_joins_no_queue_unless_its_template_can() {
     let pairs = [(GATED, "acme.io/foo"), PER_POD[0]];
     let old = stored(None, mk_job(&[], &pairs, false));
     let new = with(old.clone(), "/metadata/labels", json!({QUEUE: "a"}));
-    assert_eq!(validate(USER, Some(&old), &new).message(), LATE);
+    assert_eq!(
+        validate_held(USER, Some(&old), &new, &mk_policy()).message(),
+        LATE
+    );
     let old = stored(None, mk_deployment(&[], &pairs));
     let new = with(old.clone(), "/metadata/labels", json!({QUEUE: "a"}));
-    assert_eq!(validate(USER, Some(&old), &new).message(), "");
+    assert_eq!(
+        validate_held(USER, Some(&old), &new, &mk_policy()).message(),
+        ""
+    );
     assert_eq!(gates(&stored(Some(&old), new)), ["acme.io/foo", GATE]);
 }
 
