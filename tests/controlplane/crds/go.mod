@@ -8,7 +8,7 @@ go 1.26.0
 
 require (
 	github.com/argoproj/argo-workflows/v3 v3.7.1
-	github.com/kubeflow/mpi-operator v0.6.0
+	github.com/kubeflow/mpi-operator v0.8.0
 	github.com/kubeflow/spark-operator/v2 v2.3.0
 	github.com/kubeflow/trainer/v2 v2.0.0
 	github.com/kubeflow/training-operator v1.8.1
