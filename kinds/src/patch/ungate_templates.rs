@@ -1,11 +1,15 @@
-//! The patch that takes scheduling gates out of the pod templates of an object that nobody lifts any more: for when Sluice is
-//! taken away, and pods that are still to come must not wait for it.
+//! The patches that take scheduling gates out of the pod templates of an object that nobody lifts any more: for when Sluice is
+//! taken away, and for a new object of the manifest of an earlier one.
+
+use std::collections::BTreeSet;
 
 use json_patch::{Patch, PatchOperation, RemoveOperation, ReplaceOperation, TestOperation};
 use serde_json::Value;
 
-use crate::gates::StillHeld;
+use crate::gates::scheduling::propagated;
+use crate::gates::{self, Gate, StillHeld};
 use crate::jobkind::kind::CompiledKind;
+use crate::patch::gating::unlist;
 use crate::read::place::Place;
 
 impl CompiledKind {
@@ -16,43 +20,65 @@ impl CompiledKind {
         let held = StillHeld::of(object);
         let mut operations = Vec::new();
         for template in self.templates(object) {
-            let (Place::Template(_), Some(pod)) = (&template.place, &template.pod) else {
-                // Where only the metadata of pods is written, there is no gate.
-                continue;
-            };
-            let Some(gates) = pod
-                .pointer("/spec/schedulingGates")
-                .and_then(Value::as_array)
-            else {
-                continue;
-            };
+            let Some(pod) = &template.pod else { continue };
             let left_behind = held.left_behind(pod);
-            let goes = |gate: &&Value| {
-                let name = gate.get("name").and_then(Value::as_str);
-                name.is_some_and(|name| left_behind.contains(&name))
-            };
-            let left: Vec<Value> = gates.iter().filter(|gate| !goes(gate)).cloned().collect();
-            let Some(path) = template.place.spec(&["schedulingGates"]) else {
-                continue;
-            };
-            if left.len() == gates.len() {
-                continue;
-            }
-            operations.push(PatchOperation::Test(TestOperation {
-                path: path.clone(),
-                value: Value::Array(gates.clone()),
+            operations.extend(without(pod, &template.place, |gate| {
+                left_behind.contains(&gate)
             }));
-            operations.push(if left.is_empty() {
-                PatchOperation::Remove(RemoveOperation { path })
-            } else {
-                PatchOperation::Replace(ReplaceOperation {
-                    path,
-                    value: Value::Array(left),
-                })
-            });
         }
         Patch(operations)
     }
+
+    /// Takes out of every pod template of `object` the gates that stand for these, which were `lifted` from an earlier object
+    /// whose manifest this is, with the list that names them. What `object` names itself stays.
+    pub fn unlifted_patch(&self, object: &Value, lifted: &BTreeSet<Gate>) -> Patch {
+        let own = gates::named(&gates::gate_annotations(object));
+        let lifted = lifted.difference(&own);
+        let lifted: BTreeSet<_> = lifted.map(Gate::scheduling_gate).collect();
+        let mut operations = Vec::new();
+        for template in self.templates(object) {
+            let Some(pod) = &template.pod else { continue };
+            let is_stale =
+                |gate: &str| lifted.contains(gate) && propagated(pod).any(|name| name == gate);
+            if propagated(pod).any(is_stale) {
+                operations.extend(without(pod, &template.place, is_stale));
+                operations.extend(unlist(pod, &template.place));
+            }
+        }
+        Patch(operations)
+    }
+}
+
+/// The operations that leave those scheduling gates of a pod template out which `goes` names.
+fn without(pod: &Value, place: &Place, goes: impl Fn(&str) -> bool) -> Vec<PatchOperation> {
+    let gates = pod
+        .pointer("/spec/schedulingGates")
+        .and_then(Value::as_array);
+    // Where only the metadata of pods is written, there is no gate.
+    let path = place
+        .spec(&["schedulingGates"])
+        .filter(|_| matches!(place, Place::Template(_)));
+    let (Some(gates), Some(path)) = (gates, path) else {
+        return Vec::new();
+    };
+    let goes = |gate: &&Value| gate.get("name").and_then(Value::as_str).is_some_and(&goes);
+    let left: Vec<Value> = gates.iter().filter(|gate| !goes(gate)).cloned().collect();
+    if left.len() == gates.len() {
+        return Vec::new();
+    }
+    let test = PatchOperation::Test(TestOperation {
+        path: path.clone(),
+        value: Value::Array(gates.clone()),
+    });
+    let write = if left.is_empty() {
+        PatchOperation::Remove(RemoveOperation { path })
+    } else {
+        PatchOperation::Replace(ReplaceOperation {
+            path,
+            value: Value::Array(left),
+        })
+    };
+    vec![test, write]
 }
 
 #[cfg(test)]

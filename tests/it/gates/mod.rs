@@ -6,4 +6,5 @@ pub mod kubectl;
 mod life;
 mod marks;
 mod place;
+mod restored;
 pub mod roads;

@@ -39,10 +39,6 @@ async fn pods_that_break_a_rule_are_refused(admission: Admission) -> Result<()> 
                 .to_owned(),
         ),
         (
-            Pod::new("admitted").queue("q").annotation(ADMITTED_ANNOTATION, "{}"),
-            format!("metadata.annotations[{ADMITTED_ANNOTATION}]: Forbidden: is set by Sluice alone"),
-        ),
-        (
             Pod::new("perhaps").annotation(QUEUE_GATE, "perhaps"),
             format!(
                 "metadata.annotations[{QUEUE_GATE}]: Unsupported value: \"perhaps\": supported values: \

@@ -146,6 +146,11 @@ pub fn mutate(request: &Request, policy: &Policy) -> Verdict {
         new: spelt.as_ref().unwrap_or(edit.new),
         old: edit.old,
     };
+    let (forgotten, records) = lifting::forget::forgotten(request, &edit, policy);
+    let edit = Edit {
+        new: forgotten.as_ref().unwrap_or(edit.new),
+        old: edit.old,
+    };
     let required = match enforcement::creation::set(request, &edit, policy) {
         Ok(required) => required,
         Err(verdict) => return verdict,
@@ -167,7 +172,8 @@ pub fn mutate(request: &Request, policy: &Policy) -> Verdict {
         let marks = marks(request, &edit, &verdict.patch);
         verdict.patch.extend(marks);
     }
-    let first = own_keys.into_iter().chain(required.patch).chain(born.patch);
+    let first = own_keys.into_iter().chain(records);
+    let first = first.chain(required.patch).chain(born.patch);
     verdict.patch.splice(..0, first);
     let told = required.warnings.into_iter().chain(born.warnings);
     verdict.warnings.extend(told);

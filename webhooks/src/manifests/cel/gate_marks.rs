@@ -2,12 +2,14 @@
 //! left. The same rules as in `crate::rules::lifting::marks`, but that policies know no time.
 
 use k8s_openapi::api::admissionregistration::v1::Variable;
-use sluice_crds::{HELD_BY_LABEL_PREFIX, LIFTED_GATES_ANNOTATION};
+use sluice_crds::{GATE_FAILURES_ANNOTATION, HELD_BY_LABEL_PREFIX, LIFTED_GATES_ANNOTATION};
 use sluice_kinds::gates::GATE_BYTES_MAX;
 use sluice_kinds::gates::labels::HELD_BY;
 
 use crate::manifests::cel::gates::{PATH, SUBDOMAIN, gates_in};
-use crate::manifests::cel::syntax::{text, variable, when};
+use crate::manifests::cel::metadata::is_owned;
+use crate::manifests::cel::syntax::{text, texts, variable, when};
+use crate::rules::lifting::forget::RECORDS;
 
 /// Longest record that is added to, in characters: that of all gates that an object may have, with long names of
 /// users, is shorter.
@@ -108,6 +110,18 @@ pub(crate) fn keep_lifted() -> String {
         "variables.liftedRecord.size() == 0 ? [] :\n\
          {make} +\n\
          variables.liftedRecord.map(r, JSONPatch{{op: 'add', path: '/metadata/annotations/' + jsonpatch.escapeKey('{LIFTED_GATES_ANNOTATION}'), value: r}})"
+    )
+}
+
+/// CEL, a list of operations: a new object without a controller loses what Sluice kept on an earlier one.
+pub(crate) fn forget() -> String {
+    let records = RECORDS.into_iter().chain([GATE_FAILURES_ANNOTATION]);
+    format!(
+        "request.operation != 'CREATE' || {} ? [] :\n\
+         {}.filter(k, k in variables.annotations)\n\
+         .map(k, JSONPatch{{op: 'remove', path: '/metadata/annotations/' + jsonpatch.escapeKey(k)}})",
+        is_owned("object"),
+        texts(records)
     )
 }
 

@@ -11,7 +11,7 @@ use sluice_kinds::gates::OF_GATES;
 use crate::manifests::conditions::entry::{
     Entry, aliases, any, condition, differs, gate_annotations, gets_controller, queue_names,
 };
-use crate::manifests::conditions::marks::tells_of_gates;
+use crate::manifests::conditions::marks::{brings_records, tells_of_gates};
 use crate::manifests::options::Options;
 
 /// The object asks to be held; and if it is not new, the edit touches what there are rules for.
@@ -24,10 +24,14 @@ pub(crate) fn hold_job(options: &Options) -> MatchCondition {
     condition("has-queue-or-gate", expression)
 }
 
-/// The object asks to be held; or what it tells of its gates is to be seen to.
+/// The object asks to be held; or what it tells of its gates, or of an earlier object, is to be seen to.
 pub(crate) fn mutate_job(options: &Options) -> MatchCondition {
     let MatchCondition { name, expression } = hold_job(options);
-    let expression = format!("{expression} ||\n{}", tells_of_gates());
+    let expression = format!(
+        "{expression} ||\n{} ||\n{}",
+        tells_of_gates(),
+        brings_records()
+    );
     condition(&name, expression)
 }
 

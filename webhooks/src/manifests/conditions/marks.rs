@@ -1,13 +1,28 @@
 //! Which edits leave something on the object that tells of its gates: who lifted one, and which are left.
 
 use k8s_openapi::api::admissionregistration::v1::MatchCondition;
-use sluice_crds::HELD_BY_LABEL_PREFIX;
+use sluice_crds::{GATE_FAILURES_ANNOTATION, HELD_BY_LABEL_PREFIX};
 
-use crate::manifests::conditions::entry::{Entry, any, condition, differs, gate_annotations};
+use crate::manifests::conditions::entry::{
+    Entry, any, condition, controller, differs, gate_annotations,
+};
+use crate::rules::lifting::forget::RECORDS;
 
-/// The object has gates, or the edit lifts one, or touches the labels that tell which gates it has.
+/// The object has gates, or the edit lifts one, or touches the labels that tell which gates it has; or it brings the history
+/// of another object.
 pub(crate) fn marks_gates() -> MatchCondition {
-    condition("tells-of-its-gates", tells_of_gates())
+    let expression = format!("{} ||\n{}", tells_of_gates(), brings_records());
+    condition("tells-of-its-gates", expression)
+}
+
+/// CEL: a new object without a controller brings what Sluice kept on an earlier one.
+pub(crate) fn brings_records() -> String {
+    let records = RECORDS.into_iter().chain([GATE_FAILURES_ANNOTATION]);
+    format!(
+        "request.operation == 'CREATE' && !{} && (\n{})",
+        controller(""),
+        any(records.map(Entry::annotation), "object")
+    )
 }
 
 /// CEL: the same.

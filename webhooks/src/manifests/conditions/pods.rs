@@ -13,7 +13,7 @@ use sluice_kinds::pod_hold::MIRROR_ANNOTATION;
 use crate::manifests::conditions::entry::{
     Entry, any, condition, controller, differs, gate_annotations, gets_controller, queue_names,
 };
-use crate::manifests::conditions::marks::tells_of_gates;
+use crate::manifests::conditions::marks::{brings_records, tells_of_gates};
 use crate::manifests::options::Options;
 use crate::rules::pods::hold_patch::MARKS_OF_POD;
 
@@ -52,9 +52,14 @@ fn drops_marks(options: &Options) -> String {
     )
 }
 
-/// CEL: the same.
+/// CEL: the same; or it brings the history of another object.
 fn tells_of_own_gates() -> String {
-    format!("!{} && {}", controller(""), tells_of_gates())
+    format!(
+        "!{} && {} ||\n{}",
+        controller(""),
+        tells_of_gates(),
+        brings_records()
+    )
 }
 
 /// The pod is to wait by itself; or it is one that Sluice looks after, and the edit touches what

@@ -1,4 +1,5 @@
-//! Keeps on objects who lifted their gates, and labels those that gates hold: one policy for all managed kinds, as what
+//! Keeps on objects who lifted their gates, labels those that gates hold, and takes from new ones what was kept on an
+//! earlier object: one policy for all managed kinds, as what
 //! is written lies in the metadata, and one for bare pods.
 
 use k8s_openapi::api::admissionregistration::v1::{MatchCondition, Mutation, RuleWithOperations};
@@ -47,8 +48,12 @@ fn policy(
         condition,
         judges_deleted: false,
         variables,
-        outcomes: [gate_marks::mark_labels(), gate_marks::keep_lifted()]
-            .map(json_patch)
-            .into(),
+        outcomes: [
+            gate_marks::mark_labels(),
+            gate_marks::keep_lifted(),
+            gate_marks::forget(),
+        ]
+        .map(json_patch)
+        .into(),
     }
 }

@@ -55,6 +55,15 @@ pub(crate) fn lifted_from(object: &Value) -> BTreeSet<Gate> {
         .collect()
 }
 
+/// The gates that were lifted from the object, or from one that its record was copied from.
+pub(super) fn ever_lifted(object: &Value) -> BTreeSet<Gate> {
+    let lifted = read(object).lifted;
+    let lifted = lifted.iter();
+    lifted
+        .filter_map(|lifted| Gate::parse(&lifted.gate, "").ok())
+        .collect()
+}
+
 /// The record of lifted gates of an object.
 fn read(object: &Value) -> GateRecord {
     let record = annotation_text(object, LIFTED_GATES_ANNOTATION);

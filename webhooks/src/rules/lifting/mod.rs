@@ -3,5 +3,6 @@
 //! Must not know kinds by name, nor how it is found out who may do what. Uses files of `rules`, but not `jobs`,
 //! `pods` and `own`.
 
+pub(crate) mod forget;
 pub(crate) mod lift;
 pub(crate) mod marks;

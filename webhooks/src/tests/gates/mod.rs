@@ -7,3 +7,4 @@ mod made_pods;
 mod marks;
 mod reads;
 mod reapplied;
+mod restored;

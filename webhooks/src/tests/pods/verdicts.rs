@@ -63,7 +63,7 @@ fn creation(#[case] pod: Value, #[case] expected: &[&str], #[case] mark: Option<
 const LISTED: &str = "supported values: \"false\", \"true\"";
 
 #[rstest]
-#[case::admitted(mk_pod(&[], &[(ADMITTED, "{}")], &[]),
+#[case::admitted(owned(mk_pod(&[], &[(ADMITTED, "{}")], &[]), "apps/v1", "ReplicaSet"),
     "metadata.annotations[sluice.dev/admitted]: Forbidden: is set by Sluice alone")]
 #[case::bound(with(mk_pod(Q, &[], &[]), "/spec/nodeName", json!("n1")),
     "spec.nodeName: Forbidden: may not be set on a pod that waits: the pod would run at once")]
