@@ -3,10 +3,12 @@
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
+use sluice_crds::{POD_GROUP_LABELS_ANNOTATION, POD_GROUP_TOTAL_FROM_ANNOTATION};
 use sluice_testbed::{Options, RUN_SECONDS, SluiceOptions};
 
 use crate::support::objects::{self, GATED, GATES, Job, is, is_suspended, name_of, quota};
 use crate::support::persist::answered;
+use crate::support::pods::Pod;
 use crate::support::{Scene, bed, by_jobs_webhook, refusal};
 
 #[tokio::test]
@@ -28,6 +30,12 @@ async fn a_dead_webhook_hurts_only_what_it_guards() -> Result<()> {
             .await?;
         scene.see_event("gated", "Gated").await?;
         let pods = scene.see_pods("Running", 3).await?;
+        // One that says by which labels and annotation its group is told.
+        let gang = Pod::new("gang")
+            .queue("q")
+            .annotation(POD_GROUP_LABELS_ANNOTATION, "acme.io/gang")
+            .annotation(POD_GROUP_TOTAL_FROM_ANNOTATION, "acme.io/size");
+        scene.create(&gang.json()).await?;
         bed.sluice.kill();
 
         // What does not concern Sluice.
@@ -78,6 +86,11 @@ async fn a_dead_webhook_hurts_only_what_it_guards() -> Result<()> {
             let patch = json!({"metadata": {"finalizers": finalizers, "labels": {"team": "red"}}});
             scene.merge("Job", "running", patch).await?;
         }
+        let by_a_network = json!({"metadata": {"annotations": {"cni.example/ip": "10.0.0.1"}}});
+        scene.merge("Pod", "gang", by_a_network).await?;
+        let moved = json!({"metadata": {"labels": {"acme.io/gang": "other"}}});
+        let told = refusal(scene.merge_once("Pod", "gang", moved).await)?;
+        ensure!(told.contains("validate.pods.sluice.dev"), "{told}");
         for (name, cascade) in [
             ("doomed", "background"),
             ("pending", "foreground"),

@@ -187,16 +187,27 @@ fn touched(options: &Options) -> String {
         Entry::annotation(POD_GROUP_TOTAL_FROM_ANNOTATION),
     ];
     touched.extend(marks.iter().map(Entry::differs));
-    touched.push(format!(
-        "({}) && ({} || {})",
-        any(marks.into_iter(), "oldObject"),
-        differs("has({}.metadata.labels)", "{}.metadata.labels"),
-        differs("has({}.metadata.annotations)", "{}.metadata.annotations"),
-    ));
+    let labels = format!("{}.split(',')", of_old(POD_GROUP_LABELS_ANNOTATION));
+    touched.push(one_differs(&labels, "labels"));
+    let total = format!("[{}]", of_old(POD_GROUP_TOTAL_FROM_ANNOTATION));
+    touched.push(one_differs(&total, "annotations"));
     touched.push(gets_controller());
     // The field is absent where it is empty.
     touched.push("has(request.subResource) && request.subResource == 'resize'".to_owned());
     touched.join(" ||\n")
+}
+
+/// CEL: the value of the annotation `key` of the pod as it was; empty without one.
+fn of_old(key: &str) -> String {
+    let is_there = Entry::annotation(key).is_on("oldObject");
+    format!("({is_there} ? oldObject.metadata.annotations['{key}'] : '')")
+}
+
+/// CEL: the edit changes one of the labels or annotations of these keys, which are a list in CEL.
+fn one_differs(keys: &str, map: &str) -> String {
+    let present = format!("has({{}}.metadata.{map}) && k in {{}}.metadata.{map}");
+    let differs = differs(&present, &format!("{{}}.metadata.{map}[k]"));
+    format!("{keys}.exists(k, {differs})")
 }
 
 /// CEL: `object` carries a queue gate.

@@ -15,6 +15,7 @@ const LISTED: (&str, &str) = ("sluice.dev/propagated-gates", "acme.io/x");
 const OPT_IN: (&str, &str) = (GATE, "true");
 const Q: (&str, &str) = (QUEUE, "a");
 const BY_LABELS: (&str, &str) = ("sluice.dev/pod-group-labels", "acme.io/gang");
+const BY_TOTAL: (&str, &str) = ("sluice.dev/pod-group-total-from", "acme.io/size");
 
 fn options() -> Options {
     Options {
@@ -154,6 +155,13 @@ fn managed() -> Value {
 #[case::out_of_its_gang(
     mk_pod(&[Q, MANAGED, ("acme.io/gang", "a")], &[OPT_IN, BY_LABELS], &[]),
     mk_pod(&[Q, MANAGED, ("acme.io/gang", "b")], &[OPT_IN, BY_LABELS], &[]), true)]
+#[case::of_a_gang_by_others(
+    mk_pod(&[Q, MANAGED, ("acme.io/gang", "a")], &[OPT_IN, BY_LABELS, BY_TOTAL], &[]),
+    mk_pod(&[Q, MANAGED, ("acme.io/gang", "a"), ("x", "y")], &[OPT_IN, BY_LABELS, BY_TOTAL, ("cni.example/ip", "10.0.0.1")], &[]),
+    false)]
+#[case::into_a_larger_gang(
+    mk_pod(&[Q, MANAGED], &[OPT_IN, BY_TOTAL, ("acme.io/size", "2")], &[]),
+    mk_pod(&[Q, MANAGED], &[OPT_IN, BY_TOTAL, ("acme.io/size", "3")], &[]), true)]
 #[case::into_a_gang(managed(), mk_pod(&[Q, MANAGED], &[OPT_IN, BY_LABELS], &[GATE]), true)]
 #[case::managed_by_edit(bare(), with(bare(), "/metadata/labels", json!({"sluice.dev/managed": "true"})), true)]
 #[case::queue_on_a_plain_pod(bare(), mk_pod(&[Q], &[], &[]), true)]
