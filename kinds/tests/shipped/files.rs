@@ -87,8 +87,25 @@ fn the_role_gives_what_the_kind_needs_and_no_more() {
         for rule in of_status {
             assert_eq!(rule["verbs"], serde_json::json!(["patch"]), "{name}");
         }
-        for rule in between {
+        for rule in &between {
             assert_eq!(rule["verbs"], serde_json::json!(["get"]), "{name}");
+        }
+        // Each is followed to its owner, also if its own JobKind is not installed; but where that has to be, to read it.
+        let is_needed = kind.spec.pod_sets.is_empty();
+        let own = |child: &&sluice_crds::ChildKind| child.kind != "Pod" && !is_needed;
+        for child in kind.spec.children.iter().filter(own) {
+            let resource = format!("{}s", child.kind.to_lowercase());
+            let is_given = between.iter().any(|rule| {
+                let has = |field: &str, value: &str| {
+                    rule[field]
+                        .as_array()
+                        .unwrap()
+                        .iter()
+                        .any(|given| given == value)
+                };
+                has("apiGroups", &child.group) && has("resources", &resource)
+            });
+            assert!(is_given, "{name}: {resource} of {}", child.group);
         }
     }
 }
