@@ -109,3 +109,33 @@ fn the_role_gives_what_the_kind_needs_and_no_more() {
         }
     }
 }
+
+/// Whoever installs an operator as its project says need not edit a JobKind.
+#[test]
+fn the_accounts_of_upstream_installations_are_known() {
+    let of = |namespace: &str, name: &str| format!("system:serviceaccount:{namespace}:{name}");
+    for (name, account) in [
+        ("jobset", of("jobset-system", "jobset-controller-manager")),
+        ("jobset", of("jobset-system", "jobset-controller")),
+        ("jobset", of("kubeflow-system", "jobset-controller-manager")),
+        ("jobset", of("kubeflow-system", "jobset-controller")),
+        ("jobset", of("kubeflow", "jobset-controller-manager")),
+        (
+            "trainjob",
+            of("kubeflow-system", "kubeflow-trainer-controller-manager"),
+        ),
+        (
+            "trainjob",
+            of("kubeflow", "kubeflow-trainer-controller-manager"),
+        ),
+        ("mpijob", of("mpi-operator", "mpi-operator")),
+        ("mpijob", of("kubeflow", "mpi-operator")),
+        ("pytorchjob", of("kubeflow", "training-operator")),
+    ] {
+        let text = read(folder("jobkinds").join(format!("{name}.yaml")));
+        let kind: JobKind = serde_saphyr::from_str(&text).unwrap();
+        for child in &kind.spec.children {
+            assert!(child.made_by.contains(&account), "{name}: {account}");
+        }
+    }
+}
