@@ -40,6 +40,7 @@ const GROUPS: &str = "spec.rayClusterSpec.workerGroupSpecs";
 #[rstest]
 #[case::keeps_its_cluster(json!({"/spec/shutdownAfterJobFinishes": false}), &[SHUTDOWN], &[])]
 #[case::by_default(json!({"/spec/shutdownAfterJobFinishes": null}), &[SHUTDOWN], &[])]
+#[case::waits_for_its_job_id(json!({"/spec/submissionMode": "InteractiveMode"}), &["spec.submissionMode"], &[])]
 #[case::deletion_rules(
     json!({
         "/spec/shutdownAfterJobFinishes": false,
@@ -81,7 +82,7 @@ const GROUPS: &str = "spec.rayClusterSpec.workerGroupSpecs";
 )]
 #[case::retries_of_an_interactive_one(
     json!({"/spec/submissionMode": "InteractiveMode", "/spec/backoffLimit": 1}),
-    &["spec.backoffLimit"],
+    &["spec.submissionMode", "spec.backoffLimit"],
     &["spec.backoffLimit"]
 )]
 #[case::no_time(
