@@ -284,6 +284,7 @@ pub struct PodSetAssignment {
     pub name: String,
     /// The number of admitted pods. It is smaller than the count of the set only if the set has a
     /// `minCount`.
+    #[schemars(range(min = 0))]
     pub count: i32,
     /// The flavor of each resource.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]

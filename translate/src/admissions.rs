@@ -11,7 +11,7 @@ use sluice_kinds::Problem;
 use sluice_kinds::template::Placement;
 use sluice_kinds::view::PodSetView;
 
-use crate::amounts::{POD, amounts, quantity};
+use crate::amounts::{POD, amounts, count, quantity};
 
 /// What a Workload holds, for the engine: what it was admitted with, without the pods of each set that
 /// have ended for good. `bound` says how many pods of each set have a node.
@@ -31,7 +31,11 @@ pub fn admission<S: BuildHasher>(
         .map(|(index, set)| {
             let whole = engine::PodSetAssignment {
                 name: set.name.as_str().into(),
-                count: u32::try_from(set.count).unwrap_or_default(),
+                count: count(
+                    set.count,
+                    &format!("status.admission.podSetAssignments[{index}].count"),
+                    &mut problems,
+                ),
                 bound: bound.get(&set.name).copied().unwrap_or_default(),
                 flavors: set
                     .flavors
@@ -148,5 +152,32 @@ pub fn admission_record(
                 }
             })
             .collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_count_that_is_none_is_told_and_is_not_zero() {
+        let assignment = |count| crds::PodSetAssignment {
+            name: "main".to_owned(),
+            count,
+            ..crds::PodSetAssignment::default()
+        };
+        let read = |count| {
+            let stored = crds::Admission {
+                pod_set_assignments: vec![assignment(count)],
+                ..crds::Admission::default()
+            };
+            admission(&stored, |_| 0, &HashMap::new()).map(|read| read.pod_sets[0].count)
+        };
+        assert_eq!(read(3), Ok(3));
+        let problems = read(-1).unwrap_err();
+        assert_eq!(
+            problems[0].to_string(),
+            "status.admission.podSetAssignments[0].count: Invalid value: \"-1\": must be greater than or equal to 0"
+        );
     }
 }

@@ -31,6 +31,15 @@ pub(crate) fn amounts(
     translated
 }
 
+/// How many pods a set has, which stands at `field`.
+pub(crate) fn count(count: i32, field: &str, problems: &mut Vec<Problem>) -> u32 {
+    u32::try_from(count).unwrap_or_else(|_| {
+        let rule = "must be greater than or equal to 0";
+        problems.push(Problem::invalid(field, count.to_string(), rule));
+        0
+    })
+}
+
 /// Amounts as they are written in the API.
 pub fn resource_list(amounts: &BTreeMap<ResourceName, Amount>) -> crds::ResourceList {
     amounts

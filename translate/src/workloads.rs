@@ -9,7 +9,7 @@ use sluice_kinds::requests::Amounts;
 use sluice_kinds::template::Placement;
 use sluice_kinds::view::PodSetView;
 
-use crate::amounts::amounts;
+use crate::amounts::{amounts, count};
 use crate::nodes::{affinity_term, toleration};
 
 /// The pod sets of a Workload for the engine.
@@ -37,12 +37,16 @@ pub fn pod_sets(
                 .iter()
                 .map(affinity_term)
                 .collect(),
-            tolerations: set.tolerations.iter().map(toleration).collect(),
+            tolerations: set.tolerations.iter().filter_map(toleration).collect(),
             min_count: set.min_count.and_then(|count| u32::try_from(count).ok()),
             may_borrow,
             ..engine::PodSet::new(
                 set.name.as_str().into(),
-                u32::try_from(set.count).unwrap_or_default(),
+                count(
+                    set.count,
+                    &format!("spec.podSets[{index}].count"),
+                    &mut problems,
+                ),
             )
         })
         .collect();
@@ -65,7 +69,12 @@ pub fn pod_set(view: &PodSetView, may_borrow: bool) -> engine::PodSet {
             .collect(),
         node_selector: view.placement.node_selector.clone(),
         affinity: view.required_affinity.iter().map(affinity_term).collect(),
-        tolerations: view.placement.tolerations.iter().map(toleration).collect(),
+        tolerations: view
+            .placement
+            .tolerations
+            .iter()
+            .filter_map(toleration)
+            .collect(),
         ..engine::PodSet::new((&*view.name).into(), view.count)
     }
 }
