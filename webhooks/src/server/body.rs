@@ -8,9 +8,12 @@ use axum::body::{Body, HttpBody};
 use axum::http::{HeaderMap, header::CONTENT_LENGTH};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Largest body: the API server's own limit for a request, with an old and a new object of 1.5 MiB.
-pub(crate) const BODY_BYTES_MAX: usize = 3 << 20;
-/// Most bytes that bodies under way hold together: ten of the largest, thousands of usual ones.
+/// Largest body: an old and a new object, each as large as the API server takes one in a request, and what stands around
+/// them. What is stored is smaller (1.5 MiB), but objects of Kubernetes are stored in another form than JSON.
+pub(crate) const BODY_BYTES_MAX: usize = 2 * OBJECT_BYTES_MAX + (64 << 10);
+/// The API server's own limit for a request.
+const OBJECT_BYTES_MAX: usize = 3 << 20;
+/// Most bytes that bodies under way hold together: five of the largest, thousands of usual ones.
 const BUDGET_BYTES: usize = 32 << 20;
 /// The unit in which the budget is counted.
 const CHUNK_BYTES: usize = 1 << 10;

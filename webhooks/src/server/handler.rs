@@ -20,7 +20,7 @@ use crate::admission::request::Request;
 use crate::admission::schemas::Schemas;
 use crate::admission::verdict::Verdict;
 use crate::rules::review;
-use crate::server::body::{Budget, Unread};
+use crate::server::body::{BODY_BYTES_MAX, Budget, Unread};
 
 /// Longest time that a body may take to arrive. The API server gives up after 3 s.
 const BODY_TIME_MAX: Duration = Duration::from_millis(2_500);
@@ -122,7 +122,11 @@ async fn judge(handler: &Handler, headers: &HeaderMap, body: Body) -> (&'static 
     let refuse = |status: StatusCode| (UNREADABLE, status.into_response());
     let content = match timeout(BODY_TIME_MAX, handler.budget.read(headers, body)).await {
         Ok(Ok(content)) => content,
-        Ok(Err(Unread::TooLarge)) => return refuse(StatusCode::PAYLOAD_TOO_LARGE),
+        Ok(Err(Unread::TooLarge)) => {
+            let told = format!("a review may have {BODY_BYTES_MAX} bytes at most");
+            let told = (StatusCode::PAYLOAD_TOO_LARGE, told);
+            return (UNREADABLE, told.into_response());
+        }
         Ok(Err(Unread::Broken)) => return refuse(StatusCode::BAD_REQUEST),
         Err(_) => return refuse(StatusCode::REQUEST_TIMEOUT),
     };

@@ -106,14 +106,16 @@ async fn malformed_bodies_get_400_and_a_reason() {
 
 #[tokio::test]
 async fn large_objects_are_answered_and_larger_bodies_are_not() {
+    // As large as the API server takes it, and edited.
     let mut job = mk_job(&[(QUEUE, "a")], &[], true);
-    job["spec"]["filler"] = json!("x".repeat(1_400_000));
+    job["spec"]["filler"] = json!("x".repeat((3 << 20) - 1000));
     assert_eq!(
-        ask("/validate", &mk_review(USER, None, &job)).await["response"]["allowed"],
+        ask("/validate", &mk_review(USER, Some(&job), &job)).await["response"]["allowed"],
         true
     );
-    let (status, _) = post("/validate", vec![b' '; (3 << 20) + 1]).await;
+    let (status, told) = post("/validate", vec![b' '; 7 << 20]).await;
     assert_eq!(status, StatusCode::PAYLOAD_TOO_LARGE);
+    assert_eq!(told, b"a review may have 6356992 bytes at most");
 }
 
 #[tokio::test(start_paused = true)]
