@@ -140,11 +140,11 @@ async fn the_queue_of_a_job_can_change_while_it_waits(admission: Admission) -> R
 
         let at = "metadata.labels[sluice.dev/queue-name]: Forbidden: ";
         let told = refused(scene, "mover", to(json!("q"))).await?;
-        let rule = "is immutable while the job is admitted; delete the job and create it again in the \
+        let rule = "is immutable while the job is not suspended; delete the job and create it again in the \
                     other queue";
         assert_eq!(told, admission.of_job(&format!("{at}{rule}")));
         let told = refused(scene, "mover", to(json!(null))).await?;
-        let rule = "may not be removed while the job is admitted; delete the job and create it again \
+        let rule = "may not be removed while the job is not suspended; delete the job and create it again \
                     without the label";
         assert_eq!(told, admission.of_job(&format!("{at}{rule}")));
         scene.create(&Job::new("free").runs_forever().json()).await?;

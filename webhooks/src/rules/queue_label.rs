@@ -13,9 +13,9 @@ use sluice_kinds::view::{LabelledQueue, QueueLabels};
 use crate::admission::policy::Policy;
 
 /// The rules for the queue of a job that was released.
-pub(crate) const CHANGED: &str = "is immutable while the job is admitted; delete the job and create it again in the \
+pub(crate) const CHANGED: &str = "is immutable while the job is not suspended; delete the job and create it again in the \
      other queue";
-pub(crate) const REMOVED: &str = "may not be removed while the job is admitted; delete the job and create it again \
+pub(crate) const REMOVED: &str = "may not be removed while the job is not suspended; delete the job and create it again \
      without the label";
 pub(crate) const ADDED: &str =
     "may not be added while the job runs; suspend the job in the same update, and it is queued";

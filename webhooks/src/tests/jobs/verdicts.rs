@@ -71,9 +71,9 @@ const START_QUEUED: &str = "spec.suspend: Forbidden: the job starts once LocalQu
 const START_INVALID: &str = "spec.suspend: Forbidden: the job is held by an invalid value of \
      metadata.annotations[kueue.x-k8s.io/scheduling-gated-by]; remove the annotation";
 const MOVED: &str = "metadata.labels[sluice.dev/queue-name]: Forbidden: is immutable while the job \
-     is admitted; delete the job and create it again in the other queue";
+     is not suspended; delete the job and create it again in the other queue";
 const LEFT: &str = "metadata.labels[sluice.dev/queue-name]: Forbidden: may not be removed while the \
-     job is admitted; delete the job and create it again without the label";
+     job is not suspended; delete the job and create it again without the label";
 const JOINED: &str = "metadata.labels[sluice.dev/queue-name]: Forbidden: may not be added while the \
      job runs; suspend the job in the same update, and it is queued";
 const REGATED: &str = "metadata.annotations[kueue.x-k8s.io/scheduling-gated-by]: Forbidden: may only \
