@@ -19,3 +19,10 @@ pub mod review;
 pub(crate) mod top;
 pub(crate) mod unheld;
 pub(crate) mod unsuspend;
+
+/// What an edit brings in: what was `stored` before blocks no other edit.
+pub(crate) fn brought_in<T: PartialEq>(mut new: Vec<T>, stored: Option<Vec<T>>) -> Vec<T> {
+    let stored = stored.unwrap_or_default();
+    new.retain(|one| !stored.contains(one));
+    new
+}

@@ -15,6 +15,7 @@ use crate::admission::edit::Edit;
 use crate::admission::policy::Policy;
 use crate::admission::request::Request;
 use crate::rules::advice::{classes, queues};
+use crate::rules::brought_in;
 use crate::rules::jobs::reason_to_hold::hold_of;
 use crate::rules::queue_label::{queue_of, queue_of_pods};
 
@@ -29,8 +30,7 @@ pub(super) fn warnings(request: &Request, edit: &Edit<'_>, policy: &Policy) -> V
         return Vec::new();
     };
     let old = edit.old.map(|old| gates_of_pods(kind, old));
-    let mut warnings = gates_of_pods(kind, edit.new);
-    warnings.retain(|warning| !old.as_ref().is_some_and(|old| old.contains(warning)));
+    let mut warnings = brought_in(gates_of_pods(kind, edit.new), old);
     if edit.old.is_none() && hold_of(kind, edit) != Hold::EachPod {
         warnings.extend(other_queues(kind, edit.new, policy));
     }

@@ -19,6 +19,7 @@ use crate::admission::edit::Edit;
 use crate::admission::policy::Policy;
 use crate::admission::request::Request;
 use crate::rules::author::{Author, is_made_by_controller};
+use crate::rules::brought_in;
 use crate::rules::jobs::change::Change;
 use crate::rules::jobs::reason_to_hold::{check_is_managed, hold_of, is_child, reason_to_hold};
 use crate::rules::lifting::marks::is_own_record;
@@ -46,6 +47,7 @@ pub(crate) const LEAVES_GATES: &str = "children of a {} are gated with it, and o
 
 /// What is wrong with creating or editing an object.
 pub(crate) fn validate(request: &Request, edit: &Edit<'_>, policy: &Policy) -> Vec<Problem> {
+    let by_sluice = policy.is_sluice(&request.user_info.username);
     let gates = gates::gate_annotations(edit.new);
     let mut problems = match edit.old {
         None => gates::check_create(&gates),
@@ -56,7 +58,7 @@ pub(crate) fn validate(request: &Request, edit: &Edit<'_>, policy: &Policy) -> V
         edit.old,
         policy.queue_labels(),
     ));
-    if !policy.is_sluice(&request.user_info.username) {
+    if !by_sluice {
         let is_copied = is_child(edit.new, policy)
             && is_made_by_controller(edit.new, Author::of(request), policy);
         problems.extend(check_records(request, edit, is_copied));
@@ -68,7 +70,7 @@ pub(crate) fn validate(request: &Request, edit: &Edit<'_>, policy: &Policy) -> V
         problems.extend(check_templates(kind, edit, policy));
         problems.extend(check_unbound(kind, edit, policy));
         problems.extend(check_will_run(kind, edit, policy));
-        if !policy.is_sluice(&request.user_info.username) {
+        if !by_sluice {
             problems.extend(check_marks(kind, edit, policy));
         }
     }
@@ -91,7 +93,7 @@ pub(crate) fn validate(request: &Request, edit: &Edit<'_>, policy: &Policy) -> V
                 kind,
                 policy,
             };
-            problems.extend(change.problems(policy.is_sluice(&request.user_info.username)));
+            problems.extend(change.problems(by_sluice));
             problems.extend(check_can_be_gated(kind, old, edit.new, policy));
         }
         (None, None) if problems.is_empty() => {
@@ -117,10 +119,7 @@ fn check_can_be_gated(
         let sets = kind.pod_sets(object, &PodDefaults::default());
         sets.err().unwrap_or_default()
     };
-    let stored = read(old);
-    let mut problems = read(new);
-    problems.retain(|problem| !stored.contains(problem));
-    problems
+    brought_in(read(new), Some(read(old)))
 }
 
 /// The annotation that says how an object is admitted: one of the known modes, and settled once the
@@ -157,9 +156,7 @@ fn check_templates(kind: &CompiledKind, edit: &Edit<'_>, policy: &Policy) -> Vec
         return Vec::new();
     }
     let stored = edit.old.map(|old| kind.check_whole(old));
-    let mut problems = kind.check_whole(edit.new);
-    problems.retain(|problem| !stored.as_ref().is_some_and(|old| old.contains(problem)));
-    problems
+    brought_in(kind.check_whole(edit.new), stored)
 }
 
 /// The nodes that an edit gives to pods behind gates: the API server takes no pod that has both, so the kind's controller
@@ -170,13 +167,10 @@ fn check_unbound(kind: &CompiledKind, edit: &Edit<'_>, policy: &Policy) -> Vec<P
         return Vec::new();
     }
     let stored = edit.old.filter(is_held);
-    let stored = stored
-        .map(|old| kind.fields_of_nodes(old))
-        .unwrap_or_default();
-    let mut fields = kind.fields_of_nodes(edit.new);
-    fields.retain(|field| !stored.contains(field));
-    let problems = fields.into_iter();
-    problems
+    let stored = stored.map(|old| kind.fields_of_nodes(old));
+    let fields = brought_in(kind.fields_of_nodes(edit.new), stored);
+    let fields = fields.into_iter();
+    fields
         .map(|field| Problem::forbidden(field, WOULD_RUN))
         .collect()
 }
@@ -191,9 +185,7 @@ fn check_will_run(kind: &CompiledKind, edit: &Edit<'_>, policy: &Policy) -> Vec<
     let was_held = |old: &&Value| reason_to_hold(old, policy).is_some();
     let stored = edit.old.filter(was_held);
     let stored = stored.map(|old| kind.refusals(old, hold));
-    let mut problems = kind.refusals(edit.new, hold);
-    problems.retain(|problem| !stored.as_ref().is_some_and(|old| old.contains(problem)));
-    problems
+    brought_in(kind.refusals(edit.new, hold), stored)
 }
 
 /// What Sluice alone writes into pod templates. What came down into those of a child was written

@@ -8,6 +8,7 @@ use sluice_kinds::{CompiledKind, schema};
 
 use crate::admission::schemas::{Published, Schemas};
 use crate::admission::verdict::Verdict;
+use crate::rules::brought_in;
 
 /// What is wrong with `kind`.
 pub(crate) fn check(kind: &JobKind) -> Vec<Problem> {
@@ -31,9 +32,7 @@ pub(crate) async fn look_up(
             let stored = old.and_then(|old| CompiledKind::compile(old).ok());
             let stored = stored.filter(|old| old.version == compiled.version);
             let stored = stored.map(|old| schema::check(&old, &document));
-            let mut problems = schema::check(&compiled, &document);
-            problems.retain(|problem| !stored.as_ref().is_some_and(|old| old.contains(problem)));
-            return Verdict::of(problems);
+            return Verdict::of(brought_in(schema::check(&compiled, &document), stored));
         }
         Published::Document(_) | Published::NotServed => format!(
             "{} of {version} is not served yet, so no path was checked; the condition Ready becomes true when it is watched",

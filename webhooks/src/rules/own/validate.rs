@@ -10,6 +10,7 @@ use crate::admission::policy::Policy;
 use crate::admission::request::Request;
 use crate::admission::schemas::Schemas;
 use crate::admission::verdict::Verdict;
+use crate::rules::brought_in;
 use crate::rules::own::{gates, job_kinds, quotas};
 
 /// Whether an object of group `sluice.dev` may be created or edited.
@@ -67,17 +68,12 @@ pub(crate) async fn look_up(request: &Request, edit: &Edit<'_>, schemas: &dyn Sc
 /// What `check` finds in the new object and did not find in the old one: an object that was stored
 /// under older rules can still be edited.
 fn verdict<T: DeserializeOwned>(edit: &Edit<'_>, check: impl Fn(&T) -> Vec<Problem>) -> Verdict {
-    let stored: Vec<Problem> = edit
-        .old
-        .and_then(|old| read::<T>(old).ok())
-        .map(|old| check(&old))
-        .unwrap_or_default();
-    let mut problems = match read::<T>(edit.new) {
+    let stored = edit.old.and_then(|old| read::<T>(old).ok());
+    let problems = match read::<T>(edit.new) {
         Ok(new) => check(&new),
         Err(problem) => vec![problem],
     };
-    problems.retain(|problem| !stored.contains(problem));
-    Verdict::of(problems)
+    Verdict::of(brought_in(problems, stored.map(|old| check(&old))))
 }
 
 pub(super) fn read<T: DeserializeOwned>(object: &Value) -> Result<T, Problem> {

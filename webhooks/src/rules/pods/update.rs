@@ -19,6 +19,7 @@ use sluice_kinds::view::LabelledQueue;
 
 use crate::admission::policy::Policy;
 use crate::rules::author::Author;
+use crate::rules::brought_in;
 use crate::rules::lifting::marks::lifted_from;
 use crate::rules::queue_label::{self, QueueLabel, queue_of};
 
@@ -147,10 +148,8 @@ fn check_group(old: &Value, new: &Value, policy: &Policy) -> Vec<Problem> {
     if is_child || retriable(old) == retriable(new) {
         return Vec::new();
     }
-    let mut problems = PodGroup::read(new).err().unwrap_or_default();
-    let stored = PodGroup::read(old).err().unwrap_or_default();
-    problems.retain(|problem| !stored.contains(problem));
-    problems
+    let problems = |pod| PodGroup::read(pod).err().unwrap_or_default();
+    brought_in(problems(new), Some(problems(old)))
 }
 
 fn check_queue_gate(old: &Value, new: &Value, policy: &Policy) -> Option<Problem> {
