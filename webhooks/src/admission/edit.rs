@@ -41,6 +41,13 @@ impl Edit<'_> {
     }
 }
 
+/// What an edit brings in: what was `stored` before blocks no other edit.
+pub(crate) fn brought_in<T: PartialEq>(mut new: Vec<T>, stored: Option<Vec<T>>) -> Vec<T> {
+    let stored = stored.unwrap_or_default();
+    new.retain(|one| !stored.contains(one));
+    new
+}
+
 /// Whether the request changes what the object tells of its gates.
 fn changes_gates(request: &Request, new: &Value) -> bool {
     let old = request.old_object.as_ref();

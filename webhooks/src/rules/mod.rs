@@ -8,6 +8,7 @@ pub(crate) mod aliases;
 pub(crate) mod applies;
 pub(crate) mod author;
 pub(crate) mod enforcement;
+pub(crate) mod hold;
 pub(crate) mod jobs;
 pub(crate) mod lifting;
 pub(crate) mod own;
@@ -17,12 +18,4 @@ pub(crate) mod queue_label;
 mod reapplied;
 pub mod review;
 pub(crate) mod top;
-pub(crate) mod unheld;
 pub(crate) mod unsuspend;
-
-/// What an edit brings in: what was `stored` before blocks no other edit.
-pub(crate) fn brought_in<T: PartialEq>(mut new: Vec<T>, stored: Option<Vec<T>>) -> Vec<T> {
-    let stored = stored.unwrap_or_default();
-    new.retain(|one| !stored.contains(one));
-    new
-}

@@ -13,7 +13,7 @@ use crate::admission::verdict::Verdict;
 use crate::rules::advice::{templates, warnings};
 use crate::rules::applies::makers::{self, Maker};
 use crate::rules::lifting::lift::NeededRight;
-use crate::rules::{aliases, applies, enforcement, jobs, lifting, own, pods, unheld};
+use crate::rules::{aliases, applies, enforcement, hold, jobs, lifting, own, pods};
 
 /// Whether the request may go on.
 ///
@@ -78,9 +78,7 @@ fn validate_object(request: &Request, edit: &Edit<'_>, policy: &Policy) -> Verdi
     }
     let mut verdict = applies::creation::check_set(request, edit, policy);
     if verdict.is_allowed() {
-        verdict
-            .problems
-            .extend(unheld::check(request, edit, policy));
+        verdict.problems.extend(hold::check(request, edit, policy));
     }
     if verdict.is_allowed() {
         verdict.warnings = warnings::warnings(request, edit, policy);
@@ -167,7 +165,7 @@ pub fn mutate(request: &Request, policy: &Policy) -> Verdict {
         new: born.object.as_ref().unwrap_or(edit.new),
         old: edit.old,
     };
-    let mut verdict = hold(request, &edit, policy);
+    let mut verdict = hold::hold(request, &edit, policy);
     if verdict.is_allowed() {
         let marks = marks(request, &edit, &verdict.patch);
         verdict.patch.extend(marks);
@@ -199,26 +197,6 @@ fn needed(
     Ok(rights)
 }
 
-/// What makes an object wait that has all its gates.
-pub(super) fn hold(request: &Request, edit: &Edit<'_>, policy: &Policy) -> Verdict {
-    if !request.sub_resource.is_empty() {
-        return Verdict::allowed();
-    }
-    if request.is_pod() {
-        return pods::hold_patch::hold(request, edit, policy);
-    }
-    if let Some(problem) = check_can_be_held(request, edit, policy) {
-        return Verdict::early(problem);
-    }
-    Verdict {
-        patch: jobs::hold_patch::hold(request, edit, policy),
-        warnings: jobs::pause::advice(request, edit, policy)
-            .into_iter()
-            .collect(),
-        ..Verdict::allowed()
-    }
-}
-
 /// What is told of its gates on the object that `patch` makes: that depends on all gates that it will have.
 fn marks(request: &Request, edit: &Edit<'_>, patch: &[PatchOperation]) -> Vec<PatchOperation> {
     if patch.is_empty() {
@@ -239,18 +217,4 @@ fn early(kind: &str) -> Verdict {
         "this replica of Sluice has not read its JobKinds yet, and can't review a {kind}; try again"
     );
     Verdict::early(Problem::forbidden("kind", detail))
-}
-
-/// Whether an object that comes to ask to be held is of no kind that is managed. It was sent here by
-/// a rule for a JobKind, so the JobKind has just gone, or this replica has not heard of it yet; and an
-/// object that is taken unheld here would not be held by any other.
-fn check_can_be_held(request: &Request, edit: &Edit<'_>, policy: &Policy) -> Option<Problem> {
-    if policy.manages(&request.kind.group, &request.kind.kind) {
-        return None;
-    }
-    let asks = |object| jobs::reason_to_hold::check_is_managed(request, object, policy);
-    match edit.old.and_then(asks) {
-        Some(_) => None,
-        None => asks(edit.new),
-    }
 }

@@ -12,7 +12,7 @@ use crate::manifests::held::HeldKind;
 use crate::manifests::options::Options;
 use crate::manifests::policies::policy::{Rules, apply};
 use crate::manifests::webhook_rules::pod_rule;
-use crate::rules::unheld::NOT_HELD;
+use crate::rules::hold::NOT_HELD;
 
 /// The name of both policies for pods.
 pub(super) const NAME: &str = "sluice-pods";

@@ -20,7 +20,7 @@ use crate::manifests::held::HeldKind;
 use crate::manifests::options::Options;
 use crate::manifests::policies::policy::{Rules, apply};
 use crate::manifests::webhook_rules::job_rule;
-use crate::rules::unheld::NOT_HELD;
+use crate::rules::hold::NOT_HELD;
 
 /// CEL: the object waits in the queue that it names.
 pub(super) const IS_QUEUED: &str = "variables.queue.size() != 0 && !variables.isChild";

@@ -11,11 +11,10 @@ use sluice_kinds::gates;
 use sluice_kinds::problem::fill;
 use sluice_kinds::{CompiledKind, Hold};
 
-use crate::admission::edit::Edit;
+use crate::admission::edit::{Edit, brought_in};
 use crate::admission::policy::Policy;
 use crate::admission::request::Request;
 use crate::rules::advice::{classes, queues};
-use crate::rules::brought_in;
 use crate::rules::jobs::reason_to_hold::hold_of;
 use crate::rules::queue_label::{queue_of, queue_of_pods};
 

@@ -15,11 +15,10 @@ use sluice_kinds::requests::PodDefaults;
 use sluice_kinds::view::bad_min_counts;
 use sluice_kinds::{CompiledKind, Hold};
 
-use crate::admission::edit::Edit;
+use crate::admission::edit::{Edit, brought_in};
 use crate::admission::policy::Policy;
 use crate::admission::request::Request;
 use crate::rules::author::{Author, is_made_by_controller};
-use crate::rules::brought_in;
 use crate::rules::jobs::change::Change;
 use crate::rules::jobs::reason_to_hold::{check_is_managed, hold_of, is_child, reason_to_hold};
 use crate::rules::lifting::marks::is_own_record;

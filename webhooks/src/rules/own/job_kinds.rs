@@ -6,9 +6,9 @@ use sluice_kinds::metadata::api_version;
 use sluice_kinds::problem::Problem;
 use sluice_kinds::{CompiledKind, schema};
 
+use crate::admission::edit::brought_in;
 use crate::admission::schemas::{Published, Schemas};
 use crate::admission::verdict::Verdict;
-use crate::rules::brought_in;
 
 /// What is wrong with `kind`.
 pub(crate) fn check(kind: &JobKind) -> Vec<Problem> {

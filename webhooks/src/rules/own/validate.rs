@@ -5,12 +5,11 @@ use serde_json::Value;
 use sluice_crds::{ClusterQueue, Cohort, Gate, JobKind};
 use sluice_kinds::problem::Problem;
 
-use crate::admission::edit::Edit;
+use crate::admission::edit::{Edit, brought_in};
 use crate::admission::policy::Policy;
 use crate::admission::request::Request;
 use crate::admission::schemas::Schemas;
 use crate::admission::verdict::Verdict;
-use crate::rules::brought_in;
 use crate::rules::own::{gates, job_kinds, quotas};
 
 /// Whether an object of group `sluice.dev` may be created or edited.

@@ -17,9 +17,9 @@ use sluice_kinds::pod::{PodGroup, PodMode, PodPhase, PodView};
 use sluice_kinds::problem::{Problem, fill};
 use sluice_kinds::view::LabelledQueue;
 
+use crate::admission::edit::brought_in;
 use crate::admission::policy::Policy;
 use crate::rules::author::Author;
-use crate::rules::brought_in;
 use crate::rules::lifting::marks::lifted_from;
 use crate::rules::queue_label::{self, QueueLabel, queue_of};
 

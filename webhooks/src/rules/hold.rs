@@ -1,0 +1,79 @@
+//! What makes an object wait. And one that asks to be held, and that nothing holds as it would be stored: another plugin of
+//! the API server has changed it since Sluice could hold it. One that asked for nothing then is not shown to Sluice again:
+//! <https://github.com/kubernetes/kubernetes/blob/v1.36.0/staging/src/k8s.io/apiserver/pkg/admission/plugin/webhook/mutating/dispatcher.go>.
+
+use sluice_kinds::gates;
+use sluice_kinds::problem::Problem;
+
+use crate::admission::edit::Edit;
+use crate::admission::policy::Policy;
+use crate::admission::request::Request;
+use crate::admission::verdict::Verdict;
+use crate::rules::queue_label::queue_of;
+use crate::rules::{aliases, jobs, pods};
+
+/// What is told of such an object.
+pub(crate) const NOT_HELD: &str = "nothing holds the object, as another mutating webhook or policy changed it after Sluice; have Sluice called after that one, or write this into the manifest";
+
+/// What makes an object wait that has all its gates.
+pub(super) fn hold(request: &Request, edit: &Edit<'_>, policy: &Policy) -> Verdict {
+    if !request.sub_resource.is_empty() {
+        return Verdict::allowed();
+    }
+    if request.is_pod() {
+        return pods::hold_patch::hold(request, edit, policy);
+    }
+    if let Some(problem) = check_can_be_held(request, edit, policy) {
+        return Verdict::early(problem);
+    }
+    Verdict {
+        patch: jobs::hold_patch::hold(request, edit, policy),
+        warnings: jobs::pause::advice(request, edit, policy)
+            .into_iter()
+            .collect(),
+        ..Verdict::allowed()
+    }
+}
+
+/// What is wrong with an object that nothing holds. It is held at its creation; where its kind has no suspend field, also
+/// at each edit.
+pub(crate) fn check(request: &Request, edit: &Edit<'_>, policy: &Policy) -> Option<Problem> {
+    let kind = policy.kind(&request.kind.group, &request.kind.kind);
+    let is_held_now = edit.old.is_none() || kind.is_some_and(|kind| kind.suspend_path().is_none());
+    if !is_held_now || policy.is_sluice(&request.user_info.username) {
+        return None;
+    }
+    let (spelt, _) = aliases::spelt_out(request, edit, policy);
+    let edit = Edit {
+        new: spelt.as_ref().unwrap_or(edit.new),
+        old: edit.old,
+    };
+    let held = hold(request, &edit, policy);
+    if held.patch.is_empty() {
+        return None;
+    }
+    let asks = gates::gate_annotations(edit.new);
+    let field = match (
+        asks.keys().next(),
+        queue_of(edit.new, policy.queue_labels()),
+    ) {
+        (Some(key), _) => gates::field_of(key),
+        (None, Some(label)) => label.field(),
+        (None, None) => "metadata".to_owned(),
+    };
+    Some(Problem::forbidden(field, NOT_HELD))
+}
+
+/// Whether an object that comes to ask to be held is of no kind that is managed. It was sent here by
+/// a rule for a JobKind, so the JobKind has just gone, or this replica has not heard of it yet; and an
+/// object that is taken unheld here would not be held by any other.
+fn check_can_be_held(request: &Request, edit: &Edit<'_>, policy: &Policy) -> Option<Problem> {
+    if policy.manages(&request.kind.group, &request.kind.kind) {
+        return None;
+    }
+    let asks = |object| jobs::reason_to_hold::check_is_managed(request, object, policy);
+    match edit.old.and_then(asks) {
+        Some(_) => None,
+        None => asks(edit.new),
+    }
+}
