@@ -4,12 +4,12 @@
 
 use std::collections::BTreeSet;
 
+use crate::api::amount::Amount;
 use crate::api::names::WorkloadId;
 use crate::api::queues::AdmissionScope;
 use crate::cohort::reopening::ClassRef;
 use crate::cycle::context::{Cycle, QUEUE_IN_TREE};
 use crate::cycle::fit_or_preempt::AssignmentResult;
-use crate::cycle::preempt::HeadOutcome;
 use crate::cycle::progress::Reservation;
 use crate::flavor::options::FlavorOptions;
 use crate::state::nominations::PreemptsFor;
@@ -73,17 +73,26 @@ impl Cycle<'_> {
         has_nominated
     }
 
-    /// Whether something better can be done for an earlier workload of the same queue without this reservation. One
-    /// that waits for something else, or is served as well elsewhere, leaves the quota to the nominated workload.
+    /// Whether an earlier workload of the same queue would get some of this quota without the reservation. One that gets
+    /// nothing, or other resources or flavors, leaves it to the nominated workload.
     fn earlier_workload_needs_quota_of(&mut self, nominated_head: &NominatedHead) -> bool {
         let earlier = self.earlier_heads(&nominated_head.class, &nominated_head.order);
         self.check(earlier.is_some(), QUEUE_IN_TREE);
-        earlier.into_iter().flatten().any(|head| {
-            self.undo_reservation(&nominated_head.reservation);
-            let without = self.outcome_of(&head);
-            self.apply_reservation(&nominated_head.reservation);
-            without < HeadOutcome::Nothing && without < self.outcome_of(&head)
-        })
+        let reserved = &nominated_head.reservation.requested;
+        self.undo_reservation(&nominated_head.reservation);
+        let needs = earlier.into_iter().flatten().any(|head| {
+            let requested = self.would_get(&head);
+            let requested = requested.iter().flatten();
+            requested
+                .filter(|(_, amount)| **amount > Amount::ZERO)
+                .any(|(cell, _)| {
+                    reserved
+                        .get(cell)
+                        .is_some_and(|amount| *amount > Amount::ZERO)
+                })
+        });
+        self.apply_reservation(&nominated_head.reservation);
+        needs
     }
 
     /// The place of a workload, if it is pending in this tree.

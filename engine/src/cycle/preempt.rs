@@ -1,44 +1,17 @@
 //! Decides preemptions, and checks whether one would be in vain.
 
-use std::cmp::Reverse;
-
-use crate::api::amount::Amount;
 use crate::api::event::{Decision, EvictReason};
 use crate::api::names::WorkloadId;
 use crate::cohort::reopening::ClassRef;
 use crate::cycle::context::{Cycle, QUEUE_IN_TREE};
-use crate::cycle::fit_or_preempt::AssignmentResult;
 use crate::cycle::head_ordering::Head;
 use crate::flavor::options::FlavorOptions;
 use crate::preemption::target::Target;
+use crate::quota::usage::RequestedUsage;
 use crate::state::nominations::PreemptsFor;
 use crate::workload::info::WorkloadPhase;
 use crate::workload::queue_order::QueueOrder;
 use crate::workload::shape::ClassId;
-
-/// What is done for a workload: the better, the less. With the same outcome, it gets more if the sum of all amounts is
-/// larger: for as many pods that is the same in all flavors.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum HeadOutcome {
-    FitsNow(Reverse<Amount>),
-    FitsLater(Reverse<Amount>),
-    Preempts(Reverse<Amount>),
-    Nothing,
-}
-
-impl HeadOutcome {
-    fn of(result: &AssignmentResult<'_>) -> Self {
-        let amounts = result.requested().values();
-        let sum = Reverse(amounts.fold(Amount::ZERO, |sum, amount| sum.plus(*amount)));
-        match result {
-            AssignmentResult::FitsNow(_) => Self::FitsNow(sum),
-            AssignmentResult::FitsLater(_, targets, _) if targets.is_empty() => {
-                Self::FitsLater(sum)
-            }
-            AssignmentResult::FitsLater(..) => Self::Preempts(sum),
-        }
-    }
-}
 
 impl Cycle<'_> {
     /// Whether an earlier workload of the same queue would take the quota that targets free, without being
@@ -59,7 +32,7 @@ impl Cycle<'_> {
             self.remove_target(target);
         }
         let mut earlier = earlier.iter();
-        let benefits = earlier.any(|head| self.outcome_of(head) < HeadOutcome::Nothing);
+        let benefits = earlier.any(|head| self.would_get(head).is_some());
         for target in targets {
             self.restore_target(target);
         }
@@ -92,22 +65,24 @@ impl Cycle<'_> {
         Some(pending.classes().filter_map(|(id, _)| first(id)).collect())
     }
 
-    /// What would be done for a workload at this moment.
-    pub(super) fn outcome_of(&mut self, Head { class, order }: &Head) -> HeadOutcome {
+    /// The usage that a workload would get at this moment, at once or later; none if nothing can be done for it.
+    pub(super) fn would_get(&mut self, Head { class, order }: &Head) -> Option<RequestedUsage> {
         if self.is_blocked(class) {
-            return HeadOutcome::Nothing;
+            return None;
         }
-        let Some((options, shape)) = self.options(class) else {
-            self.check(false, "a class that is pending has flavor options");
-            return HeadOutcome::Nothing;
-        };
+        let found = self.options(class);
+        self.check(
+            found.is_some(),
+            "a class that is pending has flavor options",
+        );
+        let (options, shape) = found?;
         let FlavorOptions::Slots(slots) = &*options else {
             // No flavor suits it, whatever the usage.
-            return HeadOutcome::Nothing;
+            return None;
         };
         let policy = self.policy(class.0);
-        let result = self.assign(class, slots, &shape, order, policy);
-        result.map_or(HeadOutcome::Nothing, |result| HeadOutcome::of(&result))
+        let result = self.assign(class, slots, &shape, order, policy)?;
+        Some(result.requested().clone())
     }
 
     /// Removes a target from the planned view; it is no candidate any more.

@@ -69,10 +69,12 @@ impl Writes {
         self.of(subject).is_none() && !self.unanswered.contains_key(subject)
     }
 
-    /// Whether the subject can be evicted now. A refused write of another kind, such as its release, is no
-    /// protection from that.
-    pub fn may_evict(&self, subject: &Subject) -> bool {
-        self.is_answered(subject) && self.backing_off.get(subject) != Some(&Kind::Eviction)
+    /// Whether the subject can be evicted now. A refused write of another kind, such as its release, is no protection
+    /// from that. A release that may have taken effect is: what is evicted and seems to be suspended frees its quota.
+    pub fn may_evict(&self, subject: &Subject, now: Moment) -> bool {
+        self.is_answered(subject)
+            && !self.may_be_unsuspended(subject, now)
+            && self.backing_off.get(subject) != Some(&Kind::Eviction)
     }
 
     /// Whether its eviction has failed before.

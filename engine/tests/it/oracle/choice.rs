@@ -131,15 +131,11 @@ impl Scene<'_> {
         !matches!(verdict, AssignmentResult::No)
     }
 
-    /// How well a workload is served, the better the more: at once, later, if others go, or not at all; and how much it
-    /// gets.
-    pub(crate) fn service(&self, queue: &ClusterQueue, workload: &Workload) -> (u8, i128) {
-        let sum = |way: &Assignment| way.charge.values().sum();
+    /// What a workload would get, at once or later.
+    pub(crate) fn would_get(&self, queue: &ClusterQueue, workload: &Workload) -> Option<Charge> {
         match self.verdict(queue, workload, &mut Tally::default()) {
-            AssignmentResult::Now(way) => (3, sum(&way)),
-            AssignmentResult::Later(way, victims) if victims.is_empty() => (2, sum(&way)),
-            AssignmentResult::Later(way, _) => (1, sum(&way)),
-            AssignmentResult::No | AssignmentResult::Keep(_) => (0, 0),
+            AssignmentResult::Now(way) | AssignmentResult::Later(way, _) => Some(way.charge),
+            AssignmentResult::No | AssignmentResult::Keep(_) => None,
         }
     }
 

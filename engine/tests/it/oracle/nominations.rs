@@ -8,8 +8,8 @@ use sluice_engine::{
 };
 
 use super::{Oracle, Reservation, Reservations, order};
-use crate::oracle::choice::{Assignment, AssignmentResult, Scene};
-use crate::oracle::quota::Tree;
+use crate::oracle::choice::{Assignment, AssignmentResult};
+use crate::oracle::quota::{Charge, Tree};
 use crate::oracle::tally::Tally;
 
 impl Oracle {
@@ -47,22 +47,27 @@ impl Oracle {
                 self.tally.least_grows += 1;
             }
         }
-        // One that stands before it in its queue, and would be better off with the room, has it instead.
+        // One that stands before it in its queue, and would get something of the same flavor and resource, has it instead.
         let all: Vec<WorkloadId> = kept.iter().map(|(_, first, _)| first.id.clone()).collect();
         let mut still = kept.clone();
-        for (id, first, _) in &kept {
+        for (id, first, claim) in &kept {
             let others = kept.iter().filter(|(_, other, _)| other.id != first.id);
             let without = self.views(tree, others.map(|(_, _, claim)| claim));
-            let with = self.views(tree, kept.iter().map(|(_, _, claim)| claim));
-            let (without, with) = (self.scene(tree, &without), self.scene(tree, &with));
+            let scene = self.scene(tree, &without);
             let queue = &self.queues[&self.locals[&first.queue].cluster_queue];
             let mut ignored = Tally::default();
             let lined_up = self.lined_up(queue, now, &mut ignored);
             let before = lined_up.into_iter().take_while(|w| w.id != first.id);
             let before: Vec<_> = before.filter(|w| !all.contains(&w.id)).collect();
-            let service = |scene: &Scene<'_>, w| scene.service(queue, w);
-            let could_be_served = before.iter().any(|w| service(&without, w).0 > 0);
-            let is_needed = (before.iter()).any(|w| service(&without, w) > service(&with, w));
+            let got: Vec<_> = before
+                .iter()
+                .filter_map(|w| scene.would_get(queue, w))
+                .collect();
+            let could_be_served = !got.is_empty();
+            let taken = |charge: &Charge, cell| charge.get(cell).is_some_and(|amount| 0 < *amount);
+            let is_needed = (claim.charge.keys()).any(|cell| {
+                taken(&claim.charge, cell) && got.iter().any(|charge| taken(charge, cell))
+            });
             self.tally.promise_kept_before_others += u64::from(could_be_served && !is_needed);
             if is_needed {
                 self.tally.promise_broken += 1;

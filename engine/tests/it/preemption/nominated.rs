@@ -188,7 +188,7 @@ fn one_before_it_that_needs_something_else_takes_nothing_from_a_nominated_one() 
          gone t
          decide => n e",
     );
-    // Nor does one that finds as much elsewhere, but one that would have to preempt for that does.
+    // One that would get some of it comes first, whether or not it would find as much elsewhere.
     let script = |spot: &str, then: &str| {
         check(&format!(
             "queue q own=lower default.cpu=2 spot.cpu=2
@@ -202,7 +202,7 @@ fn one_before_it_that_needs_something_else_takes_nothing_from_a_nominated_one() 
              decide => {then}"
         ));
     };
-    script("gone other", "n e");
+    script("gone other", "e n");
     script("", "e");
 }
 
@@ -238,6 +238,60 @@ fn one_whose_admission_fails_is_nominated_still() {
          decide => nx2
          fail n
          decide => nx2",
+    );
+}
+
+/// It comes first in its queue: nobody who is nominated starts before it with quota that it would use.
+#[test]
+fn one_before_it_that_would_get_some_of_the_quota_comes_first() {
+    // Beside another one that is evicted.
+    check(
+        "queue q own=lower default.cpu=4
+         held t q default.cpu=2
+         held o q priority=20 default.cpu=2
+         job n q priority=1 cpu=2
+         decide => !t(own)
+         evicting o
+         job e q priority=9 cpu=2 tolerate=z
+         gone t
+         decide => e
+         gone o
+         decide => n",
+    );
+    // It evicts no more important one for its sake.
+    check(
+        "queue q own=lower default.cpu=5
+         held t q default.cpu=2
+         held s q priority=2 default.cpu=1
+         held m q priority=5 default.cpu=2
+         job n q priority=1 cpu=2
+         decide => !t(own)
+         job e q priority=9 cpu=3
+         decide => !s(own)",
+    );
+    // It starts with all its pods.
+    check(
+        "queue q own=lower default.cpu=4
+         held low q default.cpu=2
+         job n q priority=1 cpu=3
+         decide => !low(own)
+         job e q priority=9 cpu=1 pods=4 min=1
+         decide =>
+         gone low
+         decide => e",
+    );
+    // Two of them, each of which would find as much elsewhere.
+    check(
+        "queue q own=lower default.cpu=2 spot.cpu=2
+         held t q default.cpu=2
+         held o q priority=20 spot.cpu=2
+         job n q priority=1 cpu=2
+         decide => !t(own)
+         job e1 q priority=9 cpu=2 tolerate=z
+         job e2 q priority=8 cpu=2 tolerate=z
+         gone o
+         gone t
+         decide => e1 e2",
     );
 }
 
