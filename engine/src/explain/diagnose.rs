@@ -13,7 +13,7 @@ use crate::flavor::options::{
     flavor_options, for_pods,
 };
 use crate::flavor::undeclared_resources::requests_by_group;
-use crate::queue::queueing_strategy::blocking_head;
+use crate::queue::queueing_strategy::{blocking_head, blocks_others};
 use crate::quota::usage::RequestedUsage;
 use crate::quota::view::{Borrowing, View};
 use crate::state::engine::Engine;
@@ -131,10 +131,13 @@ impl Diagnosis<'_> {
             if let Some(place) = slots.never_fitting_slot(quota, node, shape) {
                 return self.does_not_fit(Some(&slots), place);
             }
-            if slots.has_too_many_ways(quota, node, shape) {
+            if !slots.has_too_many_ways(quota, node, shape) {
+                return Explanation::NeverFitsTogether { queue };
+            }
+            // Elsewhere it is not skipped, and may fit some time.
+            if blocks_others(&self.node.config) {
                 return Explanation::TooManyCombinations { queue };
             }
-            return Explanation::NeverFitsTogether { queue };
         }
         let cluster_queue = self.engine.cluster_queues.get(&queue);
         let (local_queues, cells) = (&self.engine.local_queues, &config.flavor_resources);
