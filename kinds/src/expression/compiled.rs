@@ -9,7 +9,6 @@ use cel::{Context, Env, ExecutionError, Program};
 use serde_json::Value;
 
 use crate::expression::failure;
-use crate::expression::index_list;
 use crate::expression::nesting::nesting;
 use crate::expression::project::Projection;
 use crate::expression::types::{self, Type};
@@ -46,7 +45,6 @@ const FUNCTIONS: &[&str] = &[
     "bool",
     "type",
     "dyn",
-    index_list::NAME,
 ];
 
 /// The functions of CEL: making them costs more than most evaluations.
@@ -112,7 +110,6 @@ pub(crate) struct Expression {
     keys: BTreeMap<String, BTreeSet<String>>,
     cost_depth: u32,
     nodes_in_macros: usize,
-    counts_indexes: bool,
 }
 
 impl Expression {
@@ -170,7 +167,6 @@ impl Expression {
             keys: walk.keys,
             cost_depth: walk.cost_depth,
             nodes_in_macros: walk.nodes_in_macros,
-            counts_indexes: program.references().has_function(index_list::NAME),
             program,
         })
     }
@@ -255,11 +251,6 @@ impl Expression {
         value_of: &dyn Fn(&str) -> &'a Value,
     ) -> Result<Result<cel::Value, ExecutionError>, String> {
         let mut context = Context::with_env(ENVIRONMENT.clone());
-        if self.counts_indexes {
-            let count = |list: Arc<String>| index_list::count(&list);
-            let added = context.add_function(index_list::NAME, count);
-            added.map_err(|error| error.to_string())?;
-        }
         let mut projection = Projection::default();
         for (name, parts) in &self.needs {
             let projected = projection.of(value_of(name), parts)?;
@@ -333,7 +324,7 @@ fn type_of(expression: &IdedExpr) -> Option<&'static str> {
                 _,
             ) => Some("bool"),
             (operators::CONDITIONAL, [_, yes, no]) => type_of(yes).or_else(|| type_of(no)),
-            ("size" | "int" | index_list::NAME, _) => Some("int"),
+            ("size" | "int", _) => Some("int"),
             ("string", _) => Some("string"),
             ("double", _) => Some("double"),
             ("uint", _) => Some("uint"),

@@ -5,7 +5,6 @@
 pub(crate) mod compiled;
 pub(crate) mod condition;
 mod failure;
-mod index_list;
 mod nesting;
 mod project;
 pub(crate) mod types;

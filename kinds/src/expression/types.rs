@@ -4,7 +4,6 @@
 
 use cel::common::ast::{CallExpr, ComprehensionExpr, Expr, IdedExpr, LiteralValue, operators};
 
-use crate::expression::index_list;
 use crate::expression::written::written;
 
 /// The type of a value. What is below `object` has none: nothing is known of it.
@@ -172,7 +171,7 @@ impl Check<'_> {
             ("contains" | "startsWith" | "endsWith" | "matches" | "bool", _, _) => {
                 Ok(Some(Type::Bool))
             }
-            ("size" | "int" | index_list::NAME, _, _) => Ok(Some(Type::Int)),
+            ("size" | "int", _, _) => Ok(Some(Type::Int)),
             ("uint", _, _) => Ok(Some(Type::Uint)),
             ("double", _, _) => Ok(Some(Type::Double)),
             ("string", _, _) => Ok(Some(Type::Text)),

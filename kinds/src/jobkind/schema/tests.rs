@@ -15,7 +15,6 @@ fn document() -> Value {
                     "active": {"type": "integer"},
                     "ready": {"type": "integer"},
                     "succeeded": {"type": "integer"},
-                    "failedIndexes": {"type": "string"},
                     "terminating": {"type": "integer"},
                     "startTime": {"type": "string"},
                     "conditions": {"type": "array", "items": {"type": "object"}},
