@@ -53,7 +53,8 @@ pub struct EndedSuspension {
 pub struct ChildSuspensions {
     waiting: Vec<ChildSuspension>,
     running: usize,
-    tried: HashMap<JobKey, Tried>,
+    /// By the UID of the child.
+    tried: HashMap<Uid, Tried>,
 }
 
 /// How often a child was suspended in vain, and when it may be suspended again.
@@ -70,13 +71,13 @@ impl ChildSuspensions {
     }
 
     /// Whether a child may be suspended now.
-    pub fn may_begin(&self, key: &JobKey, now: Moment) -> bool {
-        self.tried.get(key).is_none_or(|tried| tried.next <= now)
+    pub fn may_begin(&self, child: &Uid, now: Moment) -> bool {
+        self.tried.get(child).is_none_or(|tried| tried.next <= now)
     }
 
     /// Suspends a child as soon as it is its turn.
     pub fn begin(&mut self, suspension: ChildSuspension, now: Moment) {
-        let tried = self.tried.entry(suspension.key.clone());
+        let tried = self.tried.entry(suspension.uid.clone());
         let tried = tried.or_insert(Tried {
             count: 0,
             next: now,
@@ -106,8 +107,8 @@ impl ChildSuspensions {
         self.running = self.running.saturating_sub(1);
     }
 
-    fn is_struggle(&self, key: &JobKey) -> bool {
-        let tried = self.tried.get(key);
+    fn is_struggle(&self, child: &Uid) -> bool {
+        let tried = self.tried.get(child);
         tried.is_some_and(|tried| REPEATS_MAX < tried.count)
     }
 }
@@ -118,7 +119,7 @@ impl Controller {
         let EndedSuspension { sent, reply } = ended;
         self.child_suspensions.ended();
         let note = match reply {
-            Reply::Done(_) if self.child_suspensions.is_struggle(&sent.key) => {
+            Reply::Done(_) if self.child_suspensions.is_struggle(&sent.uid) => {
                 let text = "Another client resumes this object each time that Sluice suspends it: trying again less often";
                 Note::warning("ChangedBack", text)
             }
@@ -170,7 +171,7 @@ mod tests {
         for second in 0..600 {
             let now = Moment::from_millis(second * 1000);
             suspensions.forget_lasting(now);
-            if suspensions.may_begin(&key, now) {
+            if suspensions.may_begin(&"uid-child".into(), now) {
                 suspensions.begin(suspension(&key), now);
                 assert!(suspensions.start().is_some());
                 suspensions.ended();
@@ -179,9 +180,9 @@ mod tests {
         }
         assert_eq!(times[..6], [0, 2, 6, 14, 30, 62]);
         assert!(times.len() <= 15, "{times:?}");
-        assert!(suspensions.is_struggle(&key));
+        assert!(suspensions.is_struggle(&"uid-child".into()));
         // The last one held.
         suspensions.forget_lasting(Moment::from_millis(700_000));
-        assert!(!suspensions.is_struggle(&key));
+        assert!(!suspensions.is_struggle(&"uid-child".into()));
     }
 }

@@ -43,6 +43,10 @@ impl Controller {
             Subject::Pod(uid) => self.evict_pod(uid, &cause),
             Subject::Job(_) | Subject::Group(_) => self.evict_workload(subject, &cause),
         };
+        if eviction == Eviction::Begun {
+            // Whatever failed before, such as its release: its plan is another one now.
+            self.writes.end_backoff(subject);
+        }
         match (eviction, reason, subject) {
             (Eviction::Busy, ..) => self.engine.apply(Event::EvictionFailed(subject.id())),
             (Eviction::Begun, EvictReason::Preempted { by, .. }, _) => {

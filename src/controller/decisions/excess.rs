@@ -127,21 +127,25 @@ impl Controller {
         };
         family.is_changed = false;
         let found = job.map_or_else(Vec::new, |job| excess(job, workload, &family.children));
-        // What can't be suspended takes no turn of others.
-        let stops = |key: &JobKey| {
+        // What can't be suspended, or was a moment ago, takes no turn of others.
+        let (now, mut is_any_later) = (self.now.moment, false);
+        let mut stops = |key: &JobKey| {
             let kind = self.kinds.compiled(&key.kind);
-            kind.is_some_and(|kind| kind.suspend_path().is_some())
+            let can_stop = kind.is_some_and(|kind| kind.suspend_path().is_some());
+            let child = family.children.get(key);
+            let is_due =
+                child.is_some_and(|child| self.child_suspensions.may_begin(&child.uid, now));
+            is_any_later |= can_stop && !is_due;
+            can_stop && is_due
         };
         let found: BTreeMap<JobKey, Excess> = (found.into_iter())
             .filter(|(key, _)| stops(key))
             .take(FOUND_MAX)
             .map(|(key, excess)| (key.clone(), excess))
             .collect();
+        family.is_changed |= is_any_later;
         let before = std::mem::replace(&mut family.suspects, found.keys().cloned().collect());
-        let now = self.now.moment;
-        let twice = found
-            .into_iter()
-            .filter(|(key, _)| before.contains(key) && self.child_suspensions.may_begin(key, now));
+        let twice = found.into_iter().filter(|(key, _)| before.contains(key));
         twice
             .map(|(key, excess)| (key, excess, subject.clone()))
             .collect()

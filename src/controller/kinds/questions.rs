@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use k8s_openapi::jiff::Timestamp;
 use kube::api::{ApiResource, GroupVersionKind};
 use sluice_crds::JobKindStatus;
 use sluice_kinds::CompiledKind;
@@ -10,6 +11,7 @@ use sluice_kinds::CompiledKind;
 use super::standing::{MISMATCH, Standing, unavailable};
 use super::{Entry, Kinds, PATIENCE, Reading};
 use crate::cache::cluster::Kept;
+use crate::cache::conditions::{self, Type};
 use crate::cache::job::JobReader;
 use crate::jobkinds::webhook_rules::Reach;
 use crate::process::clock::Moment;
@@ -139,6 +141,17 @@ impl Kinds {
         self.entries.get(name).is_some_and(|entry| {
             entry.standing == Standing::Listed && entry.misfit.is_none() && !entry.is_retiring
         })
+    }
+
+    /// Whether objects of this JobKind may not be released, and its status has said so for a while: a list may fail once,
+    /// and begins anew when a JobKind is edited.
+    pub fn is_unlisted_for_long(&self, name: &str, now: Timestamp) -> bool {
+        let told = self.entries.get(name).and_then(|entry| {
+            let ready = conditions::find(&entry.kept.status.conditions, Type::Ready);
+            ready.filter(|ready| ready.status == "False")
+        });
+        let since = told.map(|told| now.duration_since(told.last_transition_time.0));
+        !self.is_listed(name) && since.is_some_and(|since| PATIENCE <= since.unsigned_abs())
     }
 
     /// Whether no JobKind is about to show objects for the first time. One that takes too long is

@@ -148,7 +148,7 @@ impl Controller {
             .or_else(|| self.without_priority(subject, record))
             .or_else(|| self.behind_gates(subject))
             .or_else(|| self.kind_not_ready(subject))
-            .or_else(|| self.incomplete(subject, record));
+            .or_else(|| self.incomplete(subject, key, record));
         said.or_else(|| {
             let explanation = self.engine.explain(&subject.id())?;
             let head = self.name_of_head(&explanation, Some(&*key.namespace));
@@ -252,18 +252,21 @@ impl Controller {
     /// What a Workload waits for whose job is of a kind that can't be watched now.
     fn kind_not_ready(&self, subject: &Subject) -> Option<(NotReserved, String)> {
         let (key, _) = self.objects.job_of(subject)?;
-        (!self.kinds.is_listed(&key.kind)).then(|| pending_reason::kind_not_ready(&key.kind))
+        let is_lasting = self.kinds.is_unlisted_for_long(&key.kind, self.now.wall);
+        is_lasting.then(|| pending_reason::kind_not_ready(&key.kind))
     }
 
     /// What the Workload of a group waits for some of whose pods are gone.
     fn incomplete(
         &self,
         subject: &Subject,
+        key: &WorkloadKey,
         record: &WorkloadRecord,
     ) -> Option<(NotReserved, String)> {
-        let Subject::Group(_) = subject else {
+        let is_group = matches!(subject, Subject::Group(_));
+        if !is_group || self.requeue_at(key, record).is_some() {
             return None;
-        };
+        }
         let (present, total) = group::present(&self.objects.pods_by_age(subject), record);
         (present < total).then(|| pending_reason::incomplete(present, total))
     }

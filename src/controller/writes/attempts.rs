@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::api::write::operation;
 use crate::cache::Subject;
 use crate::plan::progress::told;
-use crate::plan::{StatusPurpose, Write};
+use crate::plan::{JobPurpose, StatusPurpose, Write};
 use crate::process::clock::Moment;
 use crate::process::hashing::HashMap;
 
@@ -70,6 +70,10 @@ impl Attempts {
             self.failed.remove(subject);
             return true;
         }
+        // A step of a release that may fail, or be reverted, tells nothing of that.
+        if prepares_release(write) {
+            return true;
+        }
         let words = in_words(write);
         let before = self.repeated.remove(subject).filter(|before| {
             before.words == words && now.since(before.last) <= before.waited + LASTING
@@ -130,6 +134,17 @@ fn in_words(write: &Write) -> String {
         _ => String::new(),
     };
     operation(write).to_owned() + &says
+}
+
+/// Whether this write comes before the release of a job.
+fn prepares_release(write: &Write) -> bool {
+    matches!(
+        write,
+        Write::PatchJob {
+            purpose: JobPurpose::Prepare | JobPurpose::ClearStartTime,
+            ..
+        }
+    )
 }
 
 /// Whether this write says what a job waits for.

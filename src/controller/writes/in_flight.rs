@@ -197,6 +197,18 @@ pub fn is_release(write: &Write) -> bool {
     )
 }
 
+/// Whether a job or pod is released once this write is done.
+pub fn ends_release(write: &Write) -> bool {
+    let is_of_pod = matches!(
+        write,
+        Write::PatchPod {
+            purpose: PodPurpose::Release,
+            ..
+        }
+    );
+    is_of_pod || is_release(write)
+}
+
 /// Whether this write lifts gates.
 pub fn is_lift(write: &Write) -> bool {
     matches!(
@@ -229,14 +241,8 @@ fn is(write: &InFlightWrite, wanted: StatusPurpose) -> bool {
 
 /// Whether a write must not be replaced by another one while nobody knows whether it has happened.
 pub fn happens_once(write: &Write) -> bool {
-    let is_release = matches!(
-        write,
-        Write::PatchPod {
-            purpose: PodPurpose::Release,
-            ..
-        }
-    );
-    is_release || is_admission(write)
+    let is_release_of_pod = ends_release(write) && !is_release(write);
+    is_release_of_pod || is_admission(write)
 }
 
 #[cfg(test)]

@@ -19,8 +19,11 @@ use crate::process::hashing::HashMap;
 use attempts::Attempts;
 use in_flight::{InFlightWrite, InFlightWrites, Kind};
 
-/// An eviction that nobody answers for so long is taken for refused.
-const EVICTION_FAILS_FOR: Duration = Duration::from_mins(1);
+/// An eviction that is refused, or not answered, for so long fails: what lasts only a moment has nobody else evicted.
+const EVICTION_REFUSED_FOR: Duration = Duration::from_secs(10);
+const EVICTION_UNANSWERED_FOR: Duration = Duration::from_mins(1);
+/// An eviction that has not failed for so long is another one.
+const EVICTION_FORGOTTEN_AFTER: Duration = Duration::from_mins(10);
 /// For so long others are evicted instead of what can't be.
 const RESISTS_FOR: Duration = Duration::from_mins(1);
 
@@ -44,6 +47,8 @@ pub struct Writes {
 struct FailingEviction {
     /// Since when it fails.
     since: Moment,
+    /// When it failed last.
+    last: Moment,
     /// Until then others are evicted instead.
     until: Option<Moment>,
 }
@@ -82,7 +87,7 @@ impl Writes {
         self.failing_evictions.contains_key(subject)
     }
 
-    /// Whether its eviction fails for so long, or so clearly, that others are evicted instead.
+    /// Whether its eviction fails for so long that others are evicted instead.
     pub fn resists_eviction(&self, subject: &Subject, now: Moment) -> bool {
         let failing = self.failing_evictions.get(subject);
         failing.is_some_and(|failing| failing.until.is_some_and(|until| now < until))
@@ -168,13 +173,22 @@ impl Writes {
         is_refused: bool,
         now: Moment,
     ) -> Option<Moment> {
+        (self.failing_evictions)
+            .retain(|_, failing| now.since(failing.last) < EVICTION_FORGOTTEN_AFTER);
         let failing = self.failing_evictions.entry(subject.clone());
         let failing = failing.or_insert(FailingEviction {
             since: now,
+            last: now,
             until: None,
         });
-        let is_lasting = EVICTION_FAILS_FOR <= now.since(failing.since);
-        failing.until = (is_refused || is_lasting).then(|| now.after(RESISTS_FOR));
+        failing.last = now;
+        let for_most = if is_refused {
+            EVICTION_REFUSED_FOR
+        } else {
+            EVICTION_UNANSWERED_FOR
+        };
+        let is_lasting = for_most <= now.since(failing.since);
+        failing.until = is_lasting.then(|| now.after(RESISTS_FOR));
         failing.until
     }
 

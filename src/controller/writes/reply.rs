@@ -6,7 +6,8 @@ use sluice_engine::Event;
 use tracing::warn;
 
 use super::in_flight::{
-    EndedWrite, InFlightWrite, happens_once, is_admission, is_eviction, is_lift, is_release,
+    EndedWrite, InFlightWrite, ends_release, happens_once, is_admission, is_eviction, is_lift,
+    is_release,
 };
 use crate::api::events::pod_reference;
 use crate::api::write::Reply;
@@ -56,7 +57,9 @@ impl Controller {
         }
         if let Some(root) = self.released_by(&sent.write, &subject) {
             if lasts {
-                self.unreleased.forget_refusal(&root);
+                if ends_release(&sent.write) {
+                    self.unreleased.forget_refusal(&root);
+                }
             } else {
                 let why = "another client reverts each write of Sluice at once";
                 self.note_release_refused(&root, why);

@@ -19,7 +19,8 @@ pub fn present(pods: &[(&PodKey, &PodRecord)], record: &WorkloadRecord) -> (usiz
     let first = pods.first().and_then(|(_, first)| group(first));
     let total = first.map_or_else(recorded, |group| group.total);
     let total = usize::try_from(total).unwrap_or(usize::MAX);
-    (counted(pods, total).len(), total)
+    let present = counted(pods, total).into_iter();
+    (present.filter(|(_, pod)| !pod.deleting).count(), total)
 }
 
 /// Whether the group can be admitted: it is complete, is what its Workload says, and no other gate

@@ -67,7 +67,8 @@ impl NotReserved {
     pub fn note(self, message: String) -> Note {
         match self {
             Self::Pending(reason) if !reason.is_inadmissible() => Note::normal("Pending", message),
-            Self::Pending(_) | Self::KindNotDeclared | Self::KindNotReady | Self::Deactivated => {
+            Self::KindNotReady => Note::normal("Pending", message),
+            Self::Pending(_) | Self::KindNotDeclared | Self::Deactivated => {
                 Note::warning("Inadmissible", message)
             }
             Self::NoPriority(reason) => Note::warning(reason, message),

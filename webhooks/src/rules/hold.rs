@@ -2,7 +2,11 @@
 //! the API server has changed it since Sluice could hold it. One that asked for nothing then is not shown to Sluice again:
 //! <https://github.com/kubernetes/kubernetes/blob/v1.36.0/staging/src/k8s.io/apiserver/pkg/admission/plugin/webhook/mutating/dispatcher.go>.
 
+use json_patch::PatchOperation;
+use serde_json::Value;
+use sluice_crds::MANAGED_LABEL;
 use sluice_kinds::gates;
+use sluice_kinds::path::FieldPath;
 use sluice_kinds::problem::Problem;
 
 use crate::admission::edit::Edit;
@@ -48,8 +52,9 @@ pub(crate) fn check(request: &Request, edit: &Edit<'_>, policy: &Policy) -> Opti
         new: spelt.as_ref().unwrap_or(edit.new),
         old: edit.old,
     };
+    let suspend = kind.and_then(|kind| kind.suspend_path());
     let held = hold(request, &edit, policy);
-    if held.patch.is_empty() {
+    if !held.patch.iter().any(|operation| holds(operation, suspend)) {
         return None;
     }
     let asks = gates::gate_annotations(edit.new);
@@ -62,6 +67,24 @@ pub(crate) fn check(request: &Request, edit: &Edit<'_>, policy: &Policy) -> Opti
         (None, None) => "metadata".to_owned(),
     };
     Some(Problem::forbidden(field, NOT_HELD))
+}
+
+/// Whether this is what makes an object wait: its suspend field, a gate, or the label by which its pods are gated. What else
+/// is written beside these, another version of Sluice may have left out.
+fn holds(operation: &PatchOperation, suspend: Option<&FieldPath>) -> bool {
+    let path: Vec<String> = operation
+        .path()
+        .tokens()
+        .map(|token| token.decoded().into_owned())
+        .collect();
+    let is_suspension = suspend.is_some_and(|suspend| suspend.segments() == path);
+    let is_gate = path
+        .iter()
+        .any(|key| key == "schedulingGates" || key == MANAGED_LABEL);
+    let writes_label = |value: &Value| value.get(MANAGED_LABEL).is_some();
+    is_suspension
+        || is_gate
+        || matches!(operation, PatchOperation::Add(add) if writes_label(&add.value))
 }
 
 /// Whether an object that comes to ask to be held is of no kind that is managed. It was sent here by
