@@ -254,7 +254,7 @@ impl Controller {
         }
         let before = known.and_then(|known| known.owner.as_ref());
         let before = before.map(|owner| owner.subject.clone());
-        let held_quota = known.is_some_and(|known| known.holds_quota());
+        let held_quota = known.is_some_and(WorkloadRecord::holds_quota);
         if !self.objects.put_workload(key.clone(), record) {
             return;
         }
