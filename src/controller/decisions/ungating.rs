@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use sluice_crds::Admission;
 use sluice_kinds::pod::{PodAdmission, PodPhase};
 
-use crate::cache::{PodRecord, Subject, Uid};
+use crate::cache::{PodRecord, Subject, Uid, WorkloadRecord};
 use crate::controller::Controller;
 use crate::controller::wakes::Wake;
 use crate::plan::pod::{self as plan, Member, PodsWaiting, pod_set_of};
@@ -18,6 +19,26 @@ const WAIT_TOLD_AFTER: Duration = Duration::from_secs(30);
 
 const ASKS_FOR_MORE: &str = "This pod requests more than the pods that its job was admitted with: it waits until the job is queued again with the new requests";
 const ASKS_OTHERWISE: &str = "This pod requests something else than the pods that its group was admitted with: it waits until it is deleted; create one that requests the same as the pod that it replaces, or delete all pods of the group to have it queued with other requests";
+
+/// Whether an admission covers a pod: none of a job that requests more, and none of a group that requests something else.
+fn is_covered(
+    subject: &Subject,
+    record: &WorkloadRecord,
+    admission: &Admission,
+    pod: &PodRecord,
+) -> bool {
+    // What runs already is not looked at again each time.
+    if !pod.waits_for_quota_alone() {
+        return true;
+    }
+    let set = pod_set_of(pod, subject).unwrap_or_default();
+    if let Subject::Group(_) = subject {
+        let mut sets = admission.pod_set_assignments.iter();
+        return sets.any(|assigned| *assigned.name == *set);
+    }
+    let asks = pod.asks.as_ref().as_ref();
+    asks.is_ok_and(|asks| workload::covers_pod(record, &set, asks))
+}
 
 impl Controller {
     /// Ungates the pods of an admitted job or group, or deletes them when it is evicted.
@@ -37,29 +58,12 @@ impl Controller {
         if record.is_evicting() {
             return self.take_back_pods(subject);
         }
-        let is_group = matches!(subject, Subject::Group(_));
         let job = self.objects.job_of(subject);
-        if !is_group && job.is_none_or(|(_, job)| job.deleting) {
+        if subject.job().is_some() && job.is_none_or(|(_, job)| job.deleting) {
             return;
         }
-        // The admission covers no pod of a job that requests more, and none of a group that requests something else.
-        let (pods, misfits): (Vec<_>, Vec<_>) = self
-            .objects
-            .pods_of(subject)
-            .into_iter()
-            .partition(|(_, pod)| {
-                // What runs already is not looked at again each time.
-                if !pod.waits_for_quota_alone() {
-                    return true;
-                }
-                let set = pod_set_of(pod, subject).unwrap_or_default();
-                if is_group {
-                    let mut sets = admission.pod_set_assignments.iter();
-                    return sets.any(|assigned| *assigned.name == *set);
-                }
-                let asks = pod.asks.as_ref().as_ref();
-                asks.is_ok_and(|asks| workload::covers_pod(record, &set, asks))
-            });
+        let (pods, misfits): (Vec<_>, Vec<_>) = (self.objects.pods_of(subject).into_iter())
+            .partition(|(_, pod)| is_covered(subject, record, &admission, pod));
         let misfits: Vec<Uid> = misfits.iter().map(|(_, pod)| pod.uid.clone()).collect();
         let sets: Vec<Arc<str>> = pods
             .iter()
@@ -76,25 +80,14 @@ impl Controller {
                 is_leaving: self.writes.may_be_released(&pod.uid),
             })
             .collect();
-        // What has succeeded in a group has done its part, and what a job says has ended for good has
-        // given its quota away: nobody takes their place. Nor that of a pod that was taken from the job and runs on.
-        let used_up = |set: &str| {
-            let reclaimed = usize::try_from(record.reclaimed(set)).unwrap_or(usize::MAX);
-            let done = members.iter().filter(|member| {
-                is_group && member.pod_set == set && member.pod.phase == PodPhase::Succeeded
-            });
-            let away = self.detached_pods(subject);
-            let away = away.filter(|(_, pod)| pod.pod_set.as_deref() == Some(set));
-            let used_up = done.count().saturating_add(away.count());
-            reclaimed.saturating_add(used_up)
-        };
-        let at = Time(self.now.wall);
+        let used_up = |set: &str| self.used_up(subject, record, &members, set);
         let releases = plan::releases(&members, &admission, used_up);
         let waiting = plan::waiting(&members, &releases);
+        let at = Time(self.now.wall);
         let writes: Vec<(Uid, Write)> = releases
             .into_iter()
             .filter_map(|(member, assignment)| {
-                let record = PodAdmission {
+                let of_pod = PodAdmission {
                     term: None,
                     cluster_queue: admission.cluster_queue.clone(),
                     cohort: admission.cohort_name.clone(),
@@ -103,7 +96,7 @@ impl Controller {
                     priority: None,
                     job: subject.job().map(ToString::to_string),
                 };
-                let write = plan::release(member.key, member.pod, &record, assignment)?;
+                let write = plan::release(member.key, member.pod, &of_pod, assignment)?;
                 Some((member.pod.uid.clone(), write))
             })
             .collect();
@@ -113,6 +106,33 @@ impl Controller {
         if let Some(waiting) = waiting {
             self.tell_waiting(subject, waiting);
         }
+        self.tell_misfits(subject, misfits);
+    }
+
+    /// How many places of a pod set nobody takes any more. What has succeeded in a group has done its part, and what a
+    /// job says has ended for good has given its quota away. A pod that was taken from the job and runs on keeps its
+    /// place.
+    fn used_up(
+        &self,
+        subject: &Subject,
+        record: &WorkloadRecord,
+        members: &[Member<'_>],
+        set: &str,
+    ) -> usize {
+        let is_group = matches!(subject, Subject::Group(_));
+        let done = members.iter().filter(|member| {
+            is_group && member.pod_set == set && member.pod.phase == PodPhase::Succeeded
+        });
+        let away = self.detached_pods(subject);
+        let away = away.filter(|(_, pod)| pod.pod_set.as_deref() == Some(set));
+        let reclaimed = usize::try_from(record.reclaimed(set)).unwrap_or(usize::MAX);
+        let used_up = done.count().saturating_add(away.count());
+        reclaimed.saturating_add(used_up)
+    }
+
+    /// Tells pods that the admission of their job or group does not cover them.
+    fn tell_misfits(&mut self, subject: &Subject, misfits: Vec<Uid>) {
+        let is_group = matches!(subject, Subject::Group(_));
         for pod in misfits {
             let note = if is_group {
                 Note::warning("AsksOtherwise", ASKS_OTHERWISE)

@@ -89,8 +89,9 @@ impl Controller {
                 }
             }
             Some(write) => {
+                // A patch may be of a child.
                 let kind = match &write {
-                    Write::PatchJob { key, .. } => &key.kind,
+                    Write::PatchJob { key: patched, .. } => &patched.kind,
                     _ => &key.kind,
                 };
                 let Some(resource) = self.kinds.resource(kind) else {

@@ -2,7 +2,7 @@
 //! a reader would be told something else is seen to by `crate::cache::conditions`.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use k8s_openapi::jiff::SignedDuration;
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use sluice_crds::{RequeueState, WorkloadStatus};
 use sluice_kinds::view::Finished;
 
@@ -125,93 +125,100 @@ pub fn evicted(record: &WorkloadRecord, cause: &Cause, now: Now) -> WorkloadStat
     }
 }
 
+/// What a Workload waits for that has given its quota back.
+enum Waits {
+    /// For nothing: its job is being deleted.
+    Never,
+    /// Until somebody reactivates it.
+    Deactivated,
+    /// For its user, as this says.
+    OnHold(String),
+    /// Until then, and then for quota.
+    BackingOff(Timestamp),
+    /// For quota.
+    ForQuota,
+}
+
+impl Waits {
+    fn of(record: &WorkloadRecord, next: Next, now: Now) -> Self {
+        match next {
+            Next::Never => Self::Never,
+            _ if !record.spec.active => Self::Deactivated,
+            Next::User(waits) => Self::OnHold(waits),
+            Next::QueueAfter(backoff) => {
+                let at = now.checked_add(backoff).ok();
+                at.map_or(Self::ForQuota, Self::BackingOff)
+            }
+            Next::Queue => Self::ForQuota,
+        }
+    }
+
+    /// The reason of `QuotaReserved`, and its message.
+    fn not_reserved(&self) -> (NotReserved, String) {
+        match self {
+            Self::Never => (NotReserved::Deleted, NOT_QUEUED_AGAIN.to_owned()),
+            Self::Deactivated => (NotReserved::Deactivated, DEACTIVATED.to_owned()),
+            Self::OnHold(waits) => (NotReserved::OnHold, waits.clone()),
+            Self::BackingOff(at) => (NotReserved::BACKING_OFF, backs_off(*at)),
+            Self::ForQuota => (
+                NotReserved::PENDING_EVALUATION,
+                "Queued again after its eviction: waits for quota".to_owned(),
+            ),
+        }
+    }
+
+    /// What `Requeued` says.
+    fn requeued(&self) -> ConditionUpdate {
+        let (reason, message) = match self {
+            Self::Never => (NotReserved::Deleted.as_str(), NOT_QUEUED_AGAIN.to_owned()),
+            Self::Deactivated => (
+                NotReserved::Deactivated.as_str(),
+                "The Workload is deactivated".to_owned(),
+            ),
+            Self::OnHold(_) => (
+                NotReserved::OnHold.as_str(),
+                "Suspended by its user".to_owned(),
+            ),
+            Self::BackingOff(at) => (
+                "Backoff",
+                format!(
+                    "Backs off until {}; then it is queued again",
+                    in_seconds(*at)
+                ),
+            ),
+            Self::ForQuota => ("Evicted", "Queued again".to_owned()),
+        };
+        ConditionUpdate {
+            kind: Type::Requeued,
+            is_true: matches!(self, Self::ForQuota),
+            reason,
+            message,
+        }
+    }
+}
+
 /// The status of a Workload that has given its quota back.
 pub fn requeued(record: &WorkloadRecord, next: Next, now: Now) -> WorkloadStatus {
-    let requeue_at = match next {
-        Next::QueueAfter(backoff) => now.checked_add(backoff).ok(),
-        Next::Queue | Next::User(_) | Next::Never => None,
-    };
-    let is_over = next == Next::Never;
-    let paused = match next {
-        Next::User(waits) if record.spec.active => Some(waits),
-        Next::Queue | Next::QueueAfter(_) | Next::User(_) | Next::Never => None,
-    };
-    let is_paused = paused.is_some();
-    let (waits, requeued) = match (paused, record.spec.active, requeue_at) {
-        (Some(waits), ..) => (
-            waits,
-            ConditionUpdate {
-                kind: Type::Requeued,
-                is_true: false,
-                reason: NotReserved::OnHold.as_str(),
-                message: "Suspended by its user".to_owned(),
-            },
-        ),
-        _ if is_over => (
-            NOT_QUEUED_AGAIN.to_owned(),
-            ConditionUpdate {
-                kind: Type::Requeued,
-                is_true: false,
-                reason: NotReserved::Deleted.as_str(),
-                message: NOT_QUEUED_AGAIN.to_owned(),
-            },
-        ),
-        (None, false, _) => (
-            DEACTIVATED.to_owned(),
-            ConditionUpdate {
-                kind: Type::Requeued,
-                is_true: false,
-                reason: NotReserved::Deactivated.as_str(),
-                message: "The Workload is deactivated".to_owned(),
-            },
-        ),
-        (None, true, Some(at)) => (
-            backs_off(at),
-            ConditionUpdate {
-                kind: Type::Requeued,
-                is_true: false,
-                reason: "Backoff",
-                message: format!(
-                    "Backs off until {}; then it is queued again",
-                    in_seconds(at)
-                ),
-            },
-        ),
-        (None, true, None) => (
-            "Queued again after its eviction: waits for quota".to_owned(),
-            ConditionUpdate {
-                kind: Type::Requeued,
-                is_true: true,
-                reason: "Evicted",
-                message: "Queued again".to_owned(),
-            },
-        ),
-    };
+    let waits = Waits::of(record, next, now);
+    let (reason, message) = waits.not_reserved();
     let quota = ConditionUpdate {
         kind: Type::QuotaReserved,
         is_true: false,
-        reason: match requeue_at {
-            _ if is_over => NotReserved::Deleted,
-            _ if !record.spec.active => NotReserved::Deactivated,
-            _ if is_paused => NotReserved::OnHold,
-            Some(_) => NotReserved::BACKING_OFF,
-            None => NotReserved::PENDING_EVALUATION,
-        }
-        .as_str(),
-        message: waits,
+        reason: reason.as_str(),
+        message,
     };
-    let requeue_state = record
-        .status
-        .requeue_state
-        .as_ref()
-        .filter(|_| record.spec.active);
-    let sayings = [quota, requeued].into_iter().chain(stall::ended(record));
+    let requeue_at = match waits {
+        Waits::BackingOff(at) => Some(Time(at)),
+        _ => None,
+    };
+    let requeue_state = (record.status.requeue_state.as_ref()).filter(|_| record.spec.active);
+    let sayings = [quota, waits.requeued()].into_iter();
     WorkloadStatus {
-        conditions: said(record, sayings.collect(), now),
+        conditions: said(record, sayings.chain(stall::ended(record)).collect(), now),
         admission: None,
         requeue_state: requeue_state.map(|state| RequeueState {
             count: state.count,
-            requeue_at: requeue_at.map(Time),
+            requeue_at,
         }),
         makes_room_for: None,
         reclaimable_pods: Vec::new(),
