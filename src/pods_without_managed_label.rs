@@ -29,6 +29,7 @@ use crate::api::watch::{
     BACKOFF_MAX, BACKOFF_MIN, PAGE_SIZE, WATCH_SECONDS, outside_of_the_system,
 };
 use crate::process::FIELD_MANAGER;
+use crate::process::backoff::Backoff;
 use crate::process::metrics::Metrics;
 use crate::process::term::Term;
 
@@ -104,7 +105,7 @@ impl Search {
         let mut stream = pin!(watcher::watcher(api.clone(), config.clone()));
         let search = Arc::new(self);
         let mut looks = JoinSet::new();
-        let mut backoff = BACKOFF_MIN;
+        let mut backoff = Backoff::new(BACKOFF_MIN, BACKOFF_MAX);
         let mut list_again: Option<Instant> = None;
         loop {
             let event = tokio::select! {
@@ -124,7 +125,7 @@ impl Search {
             };
             // Of a list that fails again and again the first page may come each time.
             if let Some(Ok(Event::Apply(_) | Event::InitDone)) = event {
-                backoff = BACKOFF_MIN;
+                backoff.reset();
             }
             match event {
                 Some(Ok(Event::InitApply(pod) | Event::Apply(pod))) => {
@@ -135,8 +136,7 @@ impl Search {
                 Some(Err(error)) => {
                     search.metrics.traffic.watch_error("pods");
                     warn!(%error, "the watch of labelled pods failed; trying again");
-                    sleep(backoff).await;
-                    backoff = (backoff * 2).min(BACKOFF_MAX);
+                    backoff.wait().await;
                 }
                 None => return,
             }

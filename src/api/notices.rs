@@ -5,10 +5,10 @@ use kube::Client;
 use kube::api::{Api, ApiResource, DynamicObject};
 use kube::runtime::watcher::{self, Event};
 use tokio::sync::watch;
-use tokio::time::sleep;
 use tracing::{debug, warn};
 
 use crate::api::watch::{BACKOFF_MAX, BACKOFF_MIN, WATCH_SECONDS};
+use crate::process::backoff::Backoff;
 use crate::process::notices::Notices;
 
 /// Notices of the objects of these resources with one of these names, as long as anybody waits for them.
@@ -29,7 +29,7 @@ async fn follow(api: Api<DynamicObject>, name: String, sender: watch::Sender<()>
         .timeout(WATCH_SECONDS)
         .fields(&format!("metadata.name={name}"));
     let mut events = watcher::watcher(api, config).boxed();
-    let mut backoff = BACKOFF_MIN;
+    let mut backoff = Backoff::new(BACKOFF_MIN, BACKOFF_MAX);
     loop {
         let event = tokio::select! {
             biased;
@@ -40,18 +40,17 @@ async fn follow(api: Api<DynamicObject>, name: String, sender: watch::Sender<()>
             Some(Ok(event)) => {
                 // A list that is begun, again and again, has not come.
                 if !matches!(event, Event::Init | Event::InitApply(_)) {
-                    backoff = BACKOFF_MIN;
+                    backoff.reset();
                     sender.send_replace(());
                 }
             }
             Some(Err(error)) => {
-                if backoff == BACKOFF_MIN {
+                if backoff.is_first() {
                     warn!(name, %error, "a watch failed; trying again");
                 } else {
                     debug!(name, %error, "a watch failed again");
                 }
-                sleep(backoff).await;
-                backoff = (backoff * 2).min(BACKOFF_MAX);
+                backoff.wait().await;
             }
             None => return,
         }

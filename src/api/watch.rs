@@ -14,6 +14,7 @@ use tokio::sync::{mpsc, oneshot};
 use tracing::{debug, warn};
 
 use crate::cache::Source;
+use crate::process::backoff::Backoff;
 use crate::process::invariants::violated;
 use crate::process::metrics::Metrics;
 
@@ -106,7 +107,7 @@ pub async fn watch<T>(
         stream.into_stream().boxed()
     };
     let mut stream = open();
-    let mut backoff = BACKOFF_MIN;
+    let mut backoff = Backoff::new(BACKOFF_MIN, BACKOFF_MAX);
     loop {
         let change = match stream.try_next().await {
             Ok(Some(Event::Init)) => {
@@ -126,7 +127,7 @@ pub async fn watch<T>(
             Ok(Some(event)) => {
                 // Of a list that fails again and again the first page may come each time.
                 if !matches!(event, Event::InitApply(_)) {
-                    backoff = BACKOFF_MIN;
+                    backoff.reset();
                 }
                 match event {
                     Event::Init | Event::InitDone => Change::Listed,
@@ -137,21 +138,23 @@ pub async fn watch<T>(
             }
             Ok(None) => {
                 violated("a watch goes on until it is dropped");
-                tokio::time::sleep(backoff).await;
-                backoff = (backoff * 2).min(BACKOFF_MAX);
+                backoff.wait().await;
                 stream = open();
                 continue;
             }
             Err(error) => {
                 metrics.traffic.watch_error(&resource.plural);
-                warn!(resource = %resource.plural, %error, "a watch failed; trying again");
+                if backoff.is_first() {
+                    warn!(resource = %resource.plural, %error, "a watch failed; trying again");
+                } else {
+                    debug!(resource = %resource.plural, %error, "a watch failed again");
+                }
                 if source.may_be_refused()
                     && let Some(refusal) = refusal(error)
                 {
                     return Some(refusal);
                 }
-                tokio::time::sleep(backoff).await;
-                backoff = (backoff * 2).min(BACKOFF_MAX);
+                backoff.wait().await;
                 continue;
             }
         };

@@ -5,6 +5,7 @@
 
 mod api_service;
 pub mod args;
+pub mod backoff;
 pub mod certificate;
 pub mod clock;
 pub mod config;

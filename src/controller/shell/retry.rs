@@ -3,7 +3,9 @@
 
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
+
+use crate::process::backoff::Backoff;
 
 /// Longest time for one look.
 pub const LOOK_DEADLINE: Duration = Duration::from_secs(10);
@@ -15,7 +17,7 @@ const WAIT_MAX: Duration = Duration::from_secs(15);
 #[derive(Debug)]
 pub struct Retry {
     begun: Instant,
-    wait: Duration,
+    backoff: Backoff,
 }
 
 impl Retry {
@@ -23,17 +25,16 @@ impl Retry {
     pub fn new() -> Self {
         Self {
             begun: Instant::now(),
-            wait: WAIT_MIN,
+            backoff: Backoff::new(WAIT_MIN, WAIT_MAX),
         }
     }
 
     /// Waits; then the next look begins. After a watch that went well for a while the wait is short again.
     pub async fn wait(&mut self) {
         if WAIT_MAX < self.begun.elapsed() {
-            self.wait = WAIT_MIN;
+            self.backoff.reset();
         }
-        sleep(self.wait).await;
-        self.wait = (self.wait * 2).min(WAIT_MAX);
+        self.backoff.wait().await;
         self.begun = Instant::now();
     }
 }

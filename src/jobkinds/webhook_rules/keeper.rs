@@ -25,6 +25,7 @@ use tracing::{info, warn};
 use super::applied;
 use super::wanted::{Basis, Reach, Rule, Wanted, Wishes};
 use crate::process::FIELD_MANAGER;
+use crate::process::backoff::Backoff;
 use crate::process::clock::Moment;
 use crate::process::notices::Notices;
 use crate::process::term::Term;
@@ -135,7 +136,7 @@ impl Keeper {
     }
 
     async fn keep(mut self, wished: &mut watch::Receiver<Option<Wishes>>) {
-        let mut backoff = RETRY_MIN;
+        let mut backoff = Backoff::new(RETRY_MIN, CHECK);
         let mut wait = CHECK;
         loop {
             tokio::select! {
@@ -156,7 +157,7 @@ impl Keeper {
             let sent = self.sent;
             wait = match self.look(&wishes).await {
                 Ok(next) => {
-                    backoff = RETRY_MIN;
+                    backoff.reset();
                     let has_written = self.sent != sent;
                     self.rewrites = if has_written { self.rewrites + 1 } else { 0 };
                     if self.rewrites < REWRITES_MAX {
@@ -172,9 +173,7 @@ impl Keeper {
                     );
                     self.state
                         .send_modify(|state| state.trouble = Some(trouble));
-                    let wait = backoff;
-                    backoff = (backoff * 2).min(CHECK);
-                    wait
+                    backoff.next_wait()
                 }
             };
         }
