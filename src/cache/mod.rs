@@ -27,7 +27,7 @@ pub use objects::ObjectCache;
 pub use pod::{PodKey, PodRecord};
 pub use source::Source;
 pub use staleness::Revision;
-pub use subject::{GroupKey, Subject, Template, Uid};
+pub use subject::{GroupKey, NamespacedName, Subject, Template, Uid};
 pub use workload::{WorkloadKey, WorkloadRecord};
 
 /// For so long a watch may lag behind what has happened: a pod that was made, a write that took effect, a deletion.

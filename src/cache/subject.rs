@@ -10,8 +10,11 @@ use sluice_engine::WorkloadId;
 /// A UID, shared.
 pub type Uid = Arc<str>;
 
+/// The namespace and name of an object.
+pub type NamespacedName = (Arc<str>, Arc<str>);
+
 /// The namespace and name of a ResourceClaimTemplate.
-pub type Template = (Arc<str>, Arc<str>);
+pub type Template = NamespacedName;
 
 /// Whatever is admitted as one.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -4,20 +4,17 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::cache::{Revision, Source};
+use crate::cache::{NamespacedName, Revision, Source};
 use crate::process::hashing::{HashMap, HashSet};
-
-/// The namespace and name of an object.
-pub type Place = (Arc<str>, Arc<str>);
 
 /// What a list has shown so far, and what replies have shown meanwhile.
 #[derive(Default)]
 struct Shown {
-    listed: HashSet<Place>,
+    listed: HashSet<NamespacedName>,
     /// The newest revision of what was listed: the list is of that revision or a newer one.
     newest: Revision,
     /// What only replies have shown, by revision.
-    by_replies: HashMap<Place, Revision>,
+    by_replies: HashMap<NamespacedName, Revision>,
 }
 
 /// All lists.
@@ -52,7 +49,7 @@ impl Lists {
     }
 
     /// Notes that a list has this object, if one is under way.
-    pub fn note(&mut self, source: &Source, place: &Place, revision: Revision) {
+    pub fn note(&mut self, source: &Source, place: &NamespacedName, revision: Revision) {
         if let Some(shown) = self.under_way.get_mut(source) {
             shown.newest = shown.newest.max(revision);
             shown.listed.insert(place.clone());
@@ -60,7 +57,7 @@ impl Lists {
     }
 
     /// Notes that a reply has shown this object, if a list is under way.
-    pub fn note_reply(&mut self, source: &Source, place: &Place, revision: Revision) {
+    pub fn note_reply(&mut self, source: &Source, place: &NamespacedName, revision: Revision) {
         if let Some(shown) = self.under_way.get_mut(source) {
             shown.by_replies.insert(place.clone(), revision);
         }
@@ -69,7 +66,7 @@ impl Lists {
     /// A list is complete. Returns what exists: all that was listed, and objects that only replies have shown, if they
     /// may be newer than the list. Anything else was deleted before the list was taken, and no watch tells of that.
     /// None if no list had begun.
-    pub fn end(&mut self, source: &Source) -> Option<HashSet<Place>> {
+    pub fn end(&mut self, source: &Source) -> Option<HashSet<NamespacedName>> {
         let Shown {
             mut listed,
             newest,
@@ -95,7 +92,7 @@ impl Lists {
 mod tests {
     use super::*;
 
-    fn place(name: &str) -> Place {
+    fn place(name: &str) -> NamespacedName {
         ("blue".into(), name.into())
     }
 

@@ -93,7 +93,7 @@ use decisions::stalls::Expected;
 use decisions::unreleased::Unreleased;
 use decisions::unused_quota::UnusedQuota;
 use gates::Counters;
-use intake::owners::{Answer, Owners, Question};
+use intake::owners::{OwnerAnswer, Owners, Question};
 use intake::pods::PodLabels;
 use intake::rereads::{ReadAgain, Reread, Rereads};
 use kinds::{Kinds, Order, Reading, Report};
@@ -164,9 +164,9 @@ enum Input {
     /// The suspension of a child has ended.
     ChildSuspensionEnded(Box<EndedSuspension>),
     /// The write of a status has ended.
-    StatusWritten(statuses::Place),
+    StatusWritten(statuses::StatusKey),
     /// What an owner is.
-    OwnerFound(Answer),
+    OwnerFound(OwnerAnswer),
     /// A job was asked for once more.
     ReadAgain(ReadAgain),
     /// The task of a JobKind has found something out.

@@ -8,12 +8,11 @@ use sluice_gates::Outcome;
 use tracing::debug;
 
 use super::Controller;
-use super::lists::Place;
 use crate::api::watch::{Change, Observation};
 use crate::cache::Source;
 use crate::cache::workload::Owner;
 use crate::cache::{
-    JobKey, JobRecord, PodKey, Revision, Subject, Uid, WorkloadKey, WorkloadRecord,
+    JobKey, JobRecord, NamespacedName, PodKey, Revision, Subject, Uid, WorkloadKey, WorkloadRecord,
 };
 use crate::process::invariants::violated;
 
@@ -89,7 +88,12 @@ impl Controller {
     }
 
     /// An object exists, like this.
-    fn take_in(&mut self, source: &Source, (namespace, name): Place, object: DynamicObject) {
+    fn take_in(
+        &mut self,
+        source: &Source,
+        (namespace, name): NamespacedName,
+        object: DynamicObject,
+    ) {
         match source {
             Source::Workload => self.workload_applied(object),
             Source::Pod => self.pod_applied(&PodKey { namespace, name }, object),

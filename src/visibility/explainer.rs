@@ -11,7 +11,7 @@ use super::caller::Caller;
 use super::cohorts::quota_tree::QuotaTree;
 use super::cohorts::taken::not_found;
 use super::explained::explanation::WorkloadExplanation;
-use super::explained::findings::{Named, State};
+use super::explained::findings::{State, WorkloadRef};
 use super::fair_semaphore::Turns;
 use super::pending::queue_ref::QueueRef;
 use super::problem::Problem;
@@ -51,7 +51,7 @@ impl Explainer {
     pub async fn explain(
         &self,
         caller: &Caller,
-        named: Named,
+        named: WorkloadRef,
     ) -> Result<WorkloadExplanation, Problem> {
         let turn = self.turns.turn(caller, DEADLINE).await?;
         let not_found = named.not_found();

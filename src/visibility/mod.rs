@@ -29,7 +29,7 @@ mod table;
 mod views;
 
 pub use cohorts::taken::TakenTree;
-pub use explained::findings::{Findings, Found, HOLDERS_MAX, Named, State, Stated};
+pub use explained::findings::{Findings, Found, HOLDERS_MAX, State, Stated, WorkloadRef};
 pub use explainer::Explainer;
 pub use pending::queue_ref::{QueueRef, Taken, WAITING_MAX};
 pub use pending::waiting::{Job, Waiting, Why};

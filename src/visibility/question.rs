@@ -4,7 +4,7 @@ use sluice_engine::NodeName;
 use tokio::sync::oneshot;
 
 use super::cohorts::taken::TakenTree;
-use super::explained::findings::{Findings, Named};
+use super::explained::findings::{Findings, WorkloadRef};
 use super::pending::queue_ref::{QueueRef, Taken};
 
 /// Questions that may wait for the controller.
@@ -23,7 +23,7 @@ pub enum Asked {
     /// How a workload stands.
     Workload {
         /// Which one.
-        named: Named,
+        named: WorkloadRef,
         /// What was found.
         reply: oneshot::Sender<Option<Box<Findings>>>,
     },

@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 use super::caller::{Caller, Callers};
 use super::discovery;
-use super::explained::findings::Named;
+use super::explained::findings::WorkloadRef;
 use super::explainer::Explainer;
 use super::openapi::documents::{self, Document, OpenApi};
 use super::pending::page::Page;
@@ -109,7 +109,7 @@ async fn workload(
     Path((namespace, name)): Path<(String, String)>,
 ) -> Result<Response, Problem> {
     let (namespace, name) = (namespace.into(), name.into());
-    let named = Named::Workload { namespace, name };
+    let named = WorkloadRef::Workload { namespace, name };
     reception.explain(&caller, &form, named).await
 }
 
@@ -120,7 +120,7 @@ async fn pod(
     Path((namespace, name)): Path<(String, String)>,
 ) -> Result<Response, Problem> {
     let (namespace, name) = (namespace.into(), name.into());
-    let named = Named::Pod { namespace, name };
+    let named = WorkloadRef::Pod { namespace, name };
     reception.explain(&caller, &form, named).await
 }
 
@@ -163,7 +163,7 @@ impl Reception {
         &self,
         caller: &Caller,
         form: &Form,
-        named: Named,
+        named: WorkloadRef,
     ) -> Result<Response, Problem> {
         self.leads()?;
         let _question = self.callers.ask(caller)?;

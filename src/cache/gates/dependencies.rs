@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use sluice_gates::{CompiledAfter, Dependency, DependencyRule, GroupKind, Outcome, Waiting};
 
-use crate::cache::subject::Subject;
+use crate::cache::subject::{NamespacedName, Subject};
 use crate::process::clock::Moment;
 use crate::process::hashing::{HashMap, HashSet};
 
@@ -16,9 +16,6 @@ use crate::process::hashing::{HashMap, HashSet};
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Changed objects that are told apart. If there are more, all held objects are looked at.
 const CHANGED_MAX: usize = 4096;
-
-/// The namespace and name of an object.
-type Place = (Arc<str>, Arc<str>);
 
 /// What is to be done about the watch of a kind.
 #[derive(Debug, PartialEq, Eq)]
@@ -77,7 +74,7 @@ pub struct Trouble {
 #[derive(Debug)]
 pub enum ChangedObjects {
     /// These.
-    Some(HashSet<Place>),
+    Some(HashSet<NamespacedName>),
     /// Any of them.
     Any,
 }
@@ -104,7 +101,7 @@ struct KindWatch {
     is_listed: bool,
     trouble: Option<Trouble>,
     /// What the rules say of each object, in their order. None: the rule is new, and has not seen it.
-    outcomes: HashMap<Place, Box<[Option<Outcome>]>>,
+    outcomes: HashMap<NamespacedName, Box<[Option<Outcome>]>>,
     changed: ChangedObjects,
 }
 
@@ -187,7 +184,7 @@ impl Dependencies {
     }
 
     /// An object is there, and the rules say this of it.
-    pub fn put(&mut self, kind: &GroupKind, place: Place, outcomes: Vec<Outcome>) {
+    pub fn put(&mut self, kind: &GroupKind, place: NamespacedName, outcomes: Vec<Outcome>) {
         let Some(watch) = self.watches.get_mut(kind) else {
             return;
         };
@@ -218,7 +215,7 @@ impl Dependencies {
     }
 
     /// The objects of a kind that are known.
-    pub fn known(&self, kind: &GroupKind) -> Vec<Place> {
+    pub fn known(&self, kind: &GroupKind) -> Vec<NamespacedName> {
         let watch = self.watches.get(kind);
         watch.map_or_else(Vec::new, |watch| watch.outcomes.keys().cloned().collect())
     }
@@ -363,7 +360,7 @@ impl KindWatch {
     }
 
     /// The rules say something else of an object.
-    fn note(&mut self, place: &Place) {
+    fn note(&mut self, place: &NamespacedName) {
         match &mut self.changed {
             ChangedObjects::Any => {}
             ChangedObjects::Some(some) if some.len() < CHANGED_MAX => {

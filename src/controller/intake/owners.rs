@@ -33,15 +33,15 @@ const ASKED_AGAIN_MAX: usize = 600;
 pub struct Owners {
     queue_labels: QueueLabels,
     lookups: Lookups<Question>,
-    asked: HashSet<Place>,
+    asked: HashSet<OwnerInNamespace>,
     /// What was found out lately.
-    facts: HashMap<Place, (Known, Moment)>,
+    facts: HashMap<OwnerInNamespace, (Known, Moment)>,
     /// Owners of owners, which no pod names.
     between: HashMap<Uid, Arc<OwnerRef>>,
 }
 
 /// An owner as an object in this namespace names it. Another one may lie about the same UID.
-type Place = (Arc<str>, Arc<OwnerRef>);
+type OwnerInNamespace = (Arc<str>, Arc<OwnerRef>);
 
 /// A question what an owner is.
 #[derive(Debug, Clone)]
@@ -61,7 +61,7 @@ impl InNamespace for Question {
 
 /// What was found out about an owner.
 #[derive(Debug)]
-pub struct Answer {
+pub struct OwnerAnswer {
     /// What was asked.
     pub question: Question,
     /// What the API server said.
@@ -149,8 +149,8 @@ impl Owners {
 
 impl Controller {
     /// Takes in who owns what: the pods and jobs below are looked at again.
-    pub(in crate::controller) fn owner_found(&mut self, answer: Answer) {
-        let Answer { question, found } = answer;
+    pub(in crate::controller) fn owner_found(&mut self, answer: OwnerAnswer) {
+        let OwnerAnswer { question, found } = answer;
         self.owners.lookups.ended();
         let Question {
             namespace, owner, ..

@@ -16,7 +16,7 @@ use crate::cache::{JobKey, JobRecord, PodKey, PodRecord, Subject, WorkloadKey, W
 use crate::controller::Controller;
 use crate::plan::workload::pending_reason::{self, NotReserved};
 use crate::process::hashing::HashMap;
-use crate::visibility::{Findings, Found, HOLDERS_MAX, Job, Named, State, Stated, Why};
+use crate::visibility::{Findings, Found, HOLDERS_MAX, Job, State, Stated, Why, WorkloadRef};
 
 /// What is found of a workload, as far as it is gathered.
 pub struct Finding {
@@ -34,10 +34,10 @@ impl Finding {
 
 impl Controller {
     /// Begins to find out how a workload stands. None if there is no such workload.
-    pub(in crate::controller) fn begin_finding(&self, named: &Named) -> Option<Finding> {
+    pub(in crate::controller) fn begin_finding(&self, named: &WorkloadRef) -> Option<Finding> {
         let stated = match named {
-            Named::Workload { namespace, name } => self.stated_workload(namespace, name)?,
-            Named::Pod { namespace, name } => self.stated_pod(namespace, name)?,
+            WorkloadRef::Workload { namespace, name } => self.stated_workload(namespace, name)?,
+            WorkloadRef::Pod { namespace, name } => self.stated_pod(namespace, name)?,
         };
         let pending = Some(&stated.id).filter(|_| stated.state == State::Pending);
         Some(Finding {

@@ -34,13 +34,13 @@ const AGAIN_PER_SECOND: usize = 10;
 /// What was not written for so long is written at once.
 const AGAIN: Duration = Duration::from_secs(30);
 /// Which status: the kind, the namespace and the name of its object.
-pub type Place = (String, String, String);
+pub type StatusKey = (String, String, String);
 
 /// A status to be written.
 #[derive(Debug)]
 pub struct Report {
     /// Which one.
-    pub place: Place,
+    pub place: StatusKey,
     /// The resource of its object.
     pub resource: ApiResource,
     /// The merge patch of it.
@@ -51,9 +51,9 @@ pub struct Report {
 #[derive(Default)]
 pub struct Statuses {
     waiting: VecDeque<Report>,
-    under_way: HashSet<Place>,
+    under_way: HashSet<StatusKey>,
     /// What was written within [`AGAIN`], and when.
-    written: HashMap<Place, Moment>,
+    written: HashMap<StatusKey, Moment>,
 }
 
 impl Statuses {
@@ -69,7 +69,7 @@ impl Statuses {
     }
 
     /// A status was written, or could not be.
-    pub fn ended(&mut self, place: &Place) {
+    pub fn ended(&mut self, place: &StatusKey) {
         self.under_way.remove(place);
     }
 
@@ -234,7 +234,7 @@ impl Statuses {
         known: &impl Serialize,
         status: &impl Serialize,
     ) {
-        let place: Place = (resource.kind.clone(), namespace.to_owned(), name.to_owned());
+        let place: StatusKey = (resource.kind.clone(), namespace.to_owned(), name.to_owned());
         let (Ok(known), Ok(mut status)) =
             (serde_json::to_value(known), serde_json::to_value(status))
         else {

@@ -34,7 +34,7 @@ use crate::api::write::Writer;
 use crate::cache::JobKey;
 use crate::cache::gates::dependencies::{DependencyOrder, DependencyReport};
 use crate::controller::decisions::child_suspensions::EndedSuspension;
-use crate::controller::intake::owners::Answer;
+use crate::controller::intake::owners::OwnerAnswer;
 use crate::controller::intake::rereads::ReadAgain;
 use crate::jobkinds::webhook_rules::Rules;
 use crate::process::clock::{Now, WallClock};
@@ -244,7 +244,7 @@ impl Shell {
                 let client = self.clients.read.clone();
                 self.questions.spawn(async move {
                     let found = look_up(&client, &question.namespace, &question.owner).await;
-                    Input::OwnerFound(Answer { question, found })
+                    Input::OwnerFound(OwnerAnswer { question, found })
                 });
             }
             Output::ReadAgain(reread) => {

@@ -4,7 +4,7 @@ use super::*;
 use crate::api::lookup::Found;
 use crate::cache::Uid;
 use crate::cache::pod::OwnerRef;
-use crate::controller::intake::owners::Answer;
+use crate::controller::intake::owners::OwnerAnswer;
 
 /// A pod that runs and asks for a cpu, with these labels.
 pub(super) fn running(name: &str, labels: &Value, owner: Option<Value>) -> Value {
@@ -55,7 +55,7 @@ impl Play {
         for output in self.controller.cycle(self.now) {
             if let Output::LookUpOwner(question) = output {
                 let found = answer(&question.owner);
-                self.handle(Input::OwnerFound(Answer { question, found }));
+                self.handle(Input::OwnerFound(OwnerAnswer { question, found }));
             }
         }
     }

@@ -9,7 +9,7 @@ use tokio::time::timeout;
 use super::*;
 use crate::controller::reports::waiting::Taking;
 use crate::controller::shell::readers::Readers;
-use crate::visibility::{ASKED_MAX, Asked, Named, QueueRef, State, Taken};
+use crate::visibility::{ASKED_MAX, Asked, QueueRef, State, Taken, WorkloadRef};
 
 /// As the shell looks at.
 const PART: usize = 1000;
@@ -96,7 +96,7 @@ async fn a_workload_is_found_by_its_name_whether_or_not_it_is_there_yet() {
     play.cycle();
     let find = |name: &str, namespace: &str| {
         let (namespace, name) = (namespace.into(), name.into());
-        let named = Named::Workload { namespace, name };
+        let named = WorkloadRef::Workload { namespace, name };
         let mut finding = play.controller.begin_finding(&named)?;
         while !play.controller.go_on_finding(&mut finding, 1) {}
         Some(finding.end())
@@ -132,7 +132,7 @@ async fn answers_under_way_take_turns() {
     ask.try_send(Asked::Pending { place, reply }).unwrap();
     readers.work(None, &play.controller);
     let (reply, mut found) = oneshot::channel();
-    let named = Named::Workload {
+    let named = WorkloadRef::Workload {
         namespace: "blue".into(),
         name: "job-0000-uidjob0000".into(),
     };

@@ -16,7 +16,7 @@ pub const HOLDERS_MAX: usize = 20_000;
 
 /// Which workload somebody asks about.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Named {
+pub enum WorkloadRef {
     /// A job or group, by the Workload that stands for it, or will when no gate is left.
     Workload {
         /// The namespace.
@@ -33,7 +33,7 @@ pub enum Named {
     },
 }
 
-impl Named {
+impl WorkloadRef {
     /// There is no such workload.
     pub fn not_found(&self) -> Problem {
         match self {
