@@ -2,7 +2,6 @@
 //! from a complete list lies in `observe.rs`.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use crate::cache::{NamespacedName, Revision, Source};
 use crate::process::hashing::{HashMap, HashSet};
