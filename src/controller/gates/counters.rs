@@ -59,9 +59,15 @@ impl Counters {
     }
 }
 
+fn has_place_at_each(gates: &BTreeSet<Gate>, free: &BTreeMap<Gate, usize>) -> bool {
+    let is_free = |gate: &Gate| free.get(gate).is_some_and(|free| 0 < *free);
+    gates.iter().all(is_free)
+}
+
 impl Controller {
-    /// Gives free places to those that wait, by priority and then age, and has them planned. A place is given
-    /// to an object only when all its other gates are gone: it would not use it before.
+    /// Gives free places to those that wait, by priority and then age, and has them planned. A place is given to an
+    /// object only when all gates without a counter are gone: it would not use it before. What several counters hold
+    /// gets a place of each at once, or none: two objects would wait for each other's.
     pub(in crate::controller) fn count_places(&mut self) {
         let gates = self.cluster.gates.iter();
         let limits = gates.filter_map(|(gate, object)| Some((gate.clone(), object.spec.counter?)));
@@ -70,20 +76,44 @@ impl Controller {
             .collect();
         self.note_unlisted(&limits);
         let mut counters = std::mem::take(&mut self.counters);
-        counters.forget(&limits, |gate, subject| self.waits_at(gate, subject));
+        counters.forget(&limits, |gate, subject| {
+            self.waits_at(gate, subject, &limits)
+        });
         self.counters = counters;
-        for (gate, limit) in limits {
-            let not_shown = self.counters.not_shown(&gate);
-            let free = counter::free(limit, self.objects.passed(&gate), not_shown);
-            if free == 0 {
-                continue;
-            }
-            let next = self.next_at(&gate, free);
-            if !next.is_empty() {
-                self.agenda.plan_all(next.iter().cloned());
-                self.counters.given.entry(gate).or_default().extend(next);
+        let free = limits.iter().map(|(gate, limit)| {
+            let not_shown = self.counters.not_shown(gate);
+            let free = counter::free(*limit, self.objects.passed(gate), not_shown);
+            (gate.clone(), free)
+        });
+        let mut free: BTreeMap<Gate, usize> = free.collect();
+        for gate in limits.keys() {
+            for subject in self.next_at(gate, &free) {
+                self.give_places(&subject, &mut free);
             }
         }
+    }
+
+    /// Gives an object a place of each gate that holds it, if all have one.
+    fn give_places(&mut self, subject: &Subject, free: &mut BTreeMap<Gate, usize>) {
+        let gates = self.gates_that_hold(subject);
+        if !has_place_at_each(&gates, free) {
+            return;
+        }
+        for gate in gates {
+            if let Some(free) = free.get_mut(&gate) {
+                *free = free.saturating_sub(1);
+            }
+            let given = self.counters.given.entry(gate).or_default();
+            given.insert(subject.clone());
+        }
+        self.agenda.plan(subject.clone());
+    }
+
+    /// The gates that hold an object.
+    fn gates_that_hold(&self, subject: &Subject) -> BTreeSet<Gate> {
+        let gated = self.objects.gates_of(subject);
+        let names = gated.iter().flat_map(|gated| gated.gates.names());
+        names.cloned().collect()
     }
 
     /// Objects that have passed may be of a kind that can't be listed: the status of the Gate says how many had passed.
@@ -102,12 +132,18 @@ impl Controller {
         }
     }
 
-    /// The first objects that `gate` alone holds. What can't be written to now has its turn later.
-    fn next_at(&self, gate: &Gate, count: usize) -> Vec<Subject> {
+    /// The first objects that wait for a place of `gate`, and find one at each other gate that holds them. What can't be
+    /// written to now has its turn later.
+    fn next_at(&self, gate: &Gate, free: &BTreeMap<Gate, usize>) -> Vec<Subject> {
+        let count = free.get(gate).copied().unwrap_or_default();
+        if count == 0 {
+            return Vec::new();
+        }
         let waiting = self.objects.held_by(gate).filter(|held| {
             self.counters.opened(gate, &held.subject).is_none()
                 && !self.writes.is_backing_off(&held.subject)
-                && self.waits_at(gate, &held.subject)
+                && self.waits_at(gate, &held.subject, free)
+                && has_place_at_each(&self.gates_that_hold(&held.subject), free)
         });
         counter::first(waiting.map(|held| self.place_at_gate(held)), count)
     }
@@ -135,15 +171,16 @@ impl Controller {
         PlaceAtGate::new(priority.as_ref(), held.created, held.subject.clone())
     }
 
-    /// Whether `gate` alone holds an object that goes on without it: what its user has suspended, or what names a queue
-    /// that admits nothing, would take a place for nothing.
-    fn waits_at(&self, gate: &Gate, subject: &Subject) -> bool {
+    /// Whether `gate` holds an object, with no gates but those that have a counter, and it goes on without them: what its
+    /// user has suspended, or what names a queue that admits nothing, would take a place for nothing.
+    fn waits_at(&self, gate: &Gate, subject: &Subject, counters: &BTreeMap<Gate, usize>) -> bool {
         let gated = self.objects.gates_of(subject).filter(|gated| gated.is_held);
         let Some(gated) = gated else {
             return false;
         };
         !gated.kept.is_deactivated()
-            && gated.gates.names().eq([gate])
+            && gated.gates.names().any(|name| name == gate)
+            && gated.gates.names().all(|name| counters.contains_key(name))
             && self.goes_on(subject, gated.queue)
     }
 

@@ -154,3 +154,45 @@ async fn an_object_from_which_a_gate_cant_be_lifted_keeps_no_place() {
     let (_, second) = play.seconds_until_write(5).unwrap();
     assert_eq!(second.subject, Subject::Job("uid-younger".into()));
 }
+
+/// Each of them is not the last gate while the other one holds, too.
+#[tokio::test]
+async fn what_two_counters_hold_gets_a_place_of_both_at_once() {
+    const OTHER: &str = "acme.io/licence";
+    const LIST: &str = "kueue.x-k8s.io/admission-gated-by";
+    let mut play = Play::new();
+    play.list_settings_with_gate(&json!({"counter": {"limit": 1}}), &json!({}));
+    let mut other = own("Gate", "licence.acme.io", &json!({"counter": {"limit": 2}}));
+    other["metadata"]["resourceVersion"] = json!("8");
+    play.observe(&Source::Gate, Change::Applied(seen(other)));
+    let held = |name: &str, gates: &str, minute: u32| {
+        let mut job = held_job();
+        job["metadata"]["name"] = json!(name);
+        job["metadata"]["uid"] = json!(format!("uid-{name}"));
+        job["metadata"]["creationTimestamp"] = json!(format!("2026-11-23T11:{minute:02}:00Z"));
+        let annotations = json!({"sluice.dev/held": "true", LIST: gates});
+        job["metadata"]["annotations"] = annotations;
+        job
+    };
+    let both = format!("{GATE},{OTHER}");
+    let jobs = [
+        held("first", &both, 1),
+        held("second", &both, 2),
+        held("third", OTHER, 3),
+    ];
+    play.list_jobs(jobs.clone());
+    let lifted: Vec<_> = (0..5).flat_map(|_| play.tick(1)).collect();
+    let mut subjects: Vec<_> = lifted
+        .iter()
+        .map(|write| write.subject.to_string())
+        .collect();
+    subjects.sort_unstable();
+    // The second one waits for the gate of which the first has the only place, and takes none of the other.
+    assert_eq!(subjects, ["uid-first", "uid-third"]);
+    let first = lifted
+        .iter()
+        .find(|write| write.subject.to_string() == "uid-first");
+    let stored = patched(jobs[0].clone(), first.unwrap(), 20);
+    let left = &stored["metadata"]["annotations"][LIST];
+    assert!(left.is_null(), "both are lifted in one write: {left}");
+}
