@@ -110,7 +110,7 @@ pub struct ClusterQueueSpec {
     pub reservation: Option<Reservation>,
     /// How a job is treated that requests a resource that no resource group covers. Block: the job is
     /// inadmissible. Ignore: the resource is not counted. Absent: as the controller's configuration
-    /// says, by default Ignore for ephemeral-storage and huge pages, and Block for all other resources.
+    /// says, by default Ignore for ephemeral-storage, hugepages-1Gi and hugepages-2Mi, and Block for all other resources.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undeclared_resources: Option<UndeclaredResources>,
     /// How pods are evicted that no controller would recreate: bare pods, by themselves or in a group.
@@ -157,7 +157,7 @@ pub struct Reservation {
     pub backoff: Backoff,
 }
 
-/// How long a job backs off whose reservation timed out: `baseSeconds`, and twice as long each further
+/// How long a job backs off whose reservation timed out, or whose release was blocked: `baseSeconds`, and twice as long each further
 /// time.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]

@@ -51,7 +51,8 @@ pub struct CohortSpec {
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct CohortStatus {
-    /// Active: False while the cohort is part of a cycle.
+    /// Active: whether queues of this cohort can admit jobs, and why not: the cohort is part of a cycle, its tree is
+    /// too deep, or its quota can't be counted.
     #[serde(default)]
     #[schemars(schema_with = "crate::schema::conditions")]
     pub conditions: Vec<Condition>,

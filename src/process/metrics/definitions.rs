@@ -164,7 +164,7 @@ table! {
     DEACTIVATED_WORKLOADS = counter("sluice_deactivated_workloads_total", QUEUE_REASON, "The number of Workloads whose spec.active was set to false: by Sluice after too many backoffs (RequeuingLimitExceeded), or by a user (User)");
     RELEASED_JOBS = counter("sluice_released_jobs_total", QUEUE, "The number of admitted jobs that were released: unsuspended");
     RELEASE_SECONDS = histogram("sluice_release_seconds", TURNS, QUEUE, "The time from the decision that admits a job, which follows at once when quota is freed, until the patch that releases it is answered");
-    STALLED_WORKLOADS = gauge("sluice_stalled_workloads", QUEUE, "The number of evicted workloads whose pods have not stopped in time");
+    STALLED_WORKLOADS = gauge("sluice_stalled_workloads", QUEUE, "The number of workloads that were evicted or deleted and have not stopped in time");
 
     // ClusterQueues.
     PENDING_WORKLOADS = gauge("sluice_pending_workloads", &["cluster_queue", "status"], "The number of pending workloads: active ones may be admitted as soon as it is their turn, inadmissible ones only when something is freed or changed: also those of a LocalQueue or ClusterQueue that admits nothing, and those that back off. Told apart every 10 s").like("kueue_pending_workloads");

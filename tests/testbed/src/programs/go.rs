@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::processes::tail;
 
-const MISSING_GO: &str = "the control plane is built from source with Go 1.26.6 or newer, but there \
+const MISSING_GO: &str = "the control plane is built from source with Go 1.26.7 or newer, but there \
     is no `go` on the PATH. Get it from https://go.dev/dl/, or set KUBEBUILDER_ASSETS to a folder \
     with etcd, kube-apiserver, kube-controller-manager, kube-scheduler, kubectl and kwok";
 
