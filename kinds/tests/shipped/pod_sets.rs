@@ -195,23 +195,6 @@ fn what_kuberay_adds_is_counted_as_it_runs() {
     }
 }
 
-/// The training-operator (v1.8.1) has them wait in a container of their own.
-#[test]
-fn workers_of_a_pytorchjob_wait_for_their_master() {
-    let small = "/spec/pytorchReplicaSpecs/Worker/template/spec/containers/0/resources";
-    let job = with(
-        sample("pytorchjob"),
-        small,
-        json!({"requests": {"cpu": "10m"}}),
-    );
-    assert_eq!(
-        pod_sets(&kind("pytorchjob"), &job),
-        ["master 1 500m 128Mi", "worker 3 50m 10Mi"]
-    );
-    let alone = with(job, "/spec/pytorchReplicaSpecs/Master", Value::Null);
-    assert_eq!(pod_sets(&kind("pytorchjob"), &alone), ["worker 3 10m 0Mi"]);
-}
-
 /// What Sluice can't write to is not written to.
 #[test]
 fn a_submitter_without_a_template_is_counted_and_left_alone() {
@@ -327,11 +310,6 @@ fn a_component_of_an_appwrapper_has_to_say_its_pod_sets() {
 #[case::more_are_left((4, Some(8)), json!({"succeeded": 4, "active": 4}), 0)]
 #[case::fewer_are_left((4, Some(8)), json!({"succeeded": 6, "active": 2}), 2)]
 #[case::wider_than_its_work((4, Some(2)), json!({"succeeded": 1, "active": 1}), 1)]
-#[case::an_index_has_failed((4, Some(4)), json!({"failedIndexes": "2", "active": 3}), 1)]
-#[case::indexes_have_failed((10, Some(10)), json!({"succeeded": 1, "failedIndexes": "0,2-8", "active": 1}), 9)]
-#[case::indexes_are_left((2, Some(10)), json!({"succeeded": 1, "failedIndexes": "0,2-4"}), 0)]
-#[case::all_but_one_index((2, Some(10)), json!({"succeeded": 1, "failedIndexes": "0,2-8"}), 1)]
-#[case::no_index_has_failed((4, Some(4)), json!({"failedIndexes": ""}), 0)]
 #[case::work_queue_none_has_succeeded((4, None), json!({"active": 3, "failed": 1}), 0)]
 #[case::work_queue_explicitly_none((4, None), json!({"succeeded": 0, "active": 3}), 0)]
 #[case::work_queue_one_has_succeeded((4, None), json!({"succeeded": 1, "active": 3}), 1)]
