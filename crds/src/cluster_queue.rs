@@ -157,8 +157,8 @@ pub struct Reservation {
     pub backoff: Backoff,
 }
 
-/// How long a job backs off whose reservation timed out, or whose release was blocked: `baseSeconds`, and twice as long each further
-/// time.
+/// How long a job backs off whose reservation timed out, or whose release was blocked: `baseSeconds`, and twice as long
+/// each further time.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct Backoff {
