@@ -10,6 +10,7 @@ use crate::api::write::Reply;
 use crate::cache::{JobKey, Subject, Uid};
 use crate::controller::Controller;
 use crate::plan::{Note, Write};
+use crate::process::backoff::Backoff;
 use crate::process::clock::Moment;
 use crate::process::hashing::HashMap;
 use crate::process::invariants::violated;
@@ -61,6 +62,7 @@ pub struct ChildSuspensions {
 #[derive(Debug)]
 struct Tried {
     count: u32,
+    backoff: Backoff,
     next: Moment,
 }
 
@@ -80,11 +82,11 @@ impl ChildSuspensions {
         let tried = self.tried.entry(suspension.uid.clone());
         let tried = tried.or_insert(Tried {
             count: 0,
+            backoff: Backoff::new(WAIT_MIN, WAIT_MAX),
             next: now,
         });
-        let doubled = WAIT_MIN.saturating_mul(1 << tried.count.min(16));
         tried.count = tried.count.saturating_add(1);
-        tried.next = now.after(doubled.min(WAIT_MAX));
+        tried.next = now.after(tried.backoff.next_wait());
         self.waiting.push(suspension);
     }
 
