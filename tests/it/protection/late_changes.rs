@@ -5,7 +5,7 @@ use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
 use crate::support::admission::{Admission, both_ways, play};
-use crate::support::objects::{GATED, Job, quota};
+use crate::support::objects::{GATED, Job, is_suspended, quota};
 use crate::support::pods::{Pod, queued, replicated};
 use crate::support::{DEADLINE, Scene, refusal};
 use sluice_crds::QUEUE_NAME_LABEL;
@@ -111,15 +111,26 @@ async fn what_is_queued_or_gated_too_late_is_refused(admission: Admission) -> Re
         let patch = json!({"metadata": {"annotations": {(LATE): "queue"}}});
         let told = refusal(scene.try_merge("Deployment", "edited", patch).await)?;
         ensure!(told.ends_with(&at_queue), "{told}");
-        // What asks for it from the start is held, whatever is added later.
+        // What asks for it from the start is suspended, whatever is added later.
+        let object = late(Job::new("held").queue("q").json(), "gate");
+        ensure!(is_suspended(&scene.create(&object).await?), "it runs");
         let object = late(
             queued(replicated("Deployment", "held", 1, Pod::new(""))),
             "gate",
         );
-        scene.create(&object).await?;
-        scene
-            .create(&late(Job::new("held").queue("q").json(), "gate"))
-            .await?;
+        let answer = scene.try_create(&object).await;
+        if answer.is_ok() {
+            // Webhooks are called after all policies, and give the gate to the template.
+            let held = scene.get("Deployment", "held").await?;
+            let gates = &held["spec"]["template"]["spec"]["schedulingGates"];
+            ensure!(gates.to_string().contains("acme.io/budget"), "{gates}");
+        } else {
+            // The order of policies is random, and changes when one of them does: Sluice's may be the first.
+            // https://github.com/kubernetes/kubernetes/blob/v1.36.3/staging/src/k8s.io/apiserver/pkg/admission/plugin/policy/generic/policy_source.go
+            let told = refusal(answer)?;
+            ensure!(admission == Admission::Policies, "{told}");
+            ensure!(told.ends_with(&at_gate), "{told}");
+        }
         Ok(())
     })
     .await
