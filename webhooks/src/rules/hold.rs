@@ -69,22 +69,33 @@ pub(crate) fn check(request: &Request, edit: &Edit<'_>, policy: &Policy) -> Opti
     Some(Problem::forbidden(field, NOT_HELD))
 }
 
-/// Whether this is what makes an object wait: its suspend field, a gate, or the label by which its pods are gated. What else
-/// is written beside these, another version of Sluice may have left out.
+/// Whether this is what makes an object wait: its suspend field, a gate, or the label by which its pods are gated; also as a
+/// part of an object that is added, where the parent of the field is missing. What else is written beside these, another
+/// version of Sluice may have left out.
 fn holds(operation: &PatchOperation, suspend: Option<&FieldPath>) -> bool {
     let path: Vec<String> = operation
         .path()
         .tokens()
         .map(|token| token.decoded().into_owned())
         .collect();
-    let is_suspension = suspend.is_some_and(|suspend| suspend.segments() == path);
-    let is_gate = path
-        .iter()
-        .any(|key| key == "schedulingGates" || key == MANAGED_LABEL);
-    let writes_label = |value: &Value| value.get(MANAGED_LABEL).is_some();
+    let is_suspension = suspend.is_some_and(|suspend| suspend.segments().starts_with(&path));
     is_suspension
-        || is_gate
-        || matches!(operation, PatchOperation::Add(add) if writes_label(&add.value))
+        || path.iter().any(|key| is_hold(key))
+        || matches!(operation, PatchOperation::Add(add) if has_hold(&add.value))
+}
+
+fn is_hold(key: &str) -> bool {
+    key == "schedulingGates" || key == MANAGED_LABEL
+}
+
+fn has_hold(value: &Value) -> bool {
+    match value {
+        Value::Object(fields) => fields
+            .iter()
+            .any(|(key, value)| is_hold(key) || has_hold(value)),
+        Value::Array(items) => items.iter().any(has_hold),
+        _ => false,
+    }
 }
 
 /// Whether an object that comes to ask to be held is of no kind that is managed. It was sent here by

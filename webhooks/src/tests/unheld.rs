@@ -1,13 +1,20 @@
 //! What another plugin of the API server changes after Sluice has held an object, or could not.
 
+use std::sync::Arc;
+
 use rstest::rstest;
 use serde_json::{Value, json};
+use sluice_kinds::CompiledKind;
+use sluice_kinds::view::QueueLabels;
 
 use super::{
-    ALIAS, GATED, GATES, JOBSET_CONTROLLER, QUEUE, USER, created_by, mk_deployment, mk_job, mk_pod,
-    mk_policy, mk_request, owned, with,
+    ALIAS, GATED, GATES, JOBSET_CONTROLLER, QUEUE, SLUICE, USER, created_by, mk_deployment, mk_job,
+    mk_pod, mk_policy, mk_request, owned, surroundings, with,
 };
-use crate::review;
+use crate::{Policy, review};
+
+const WORKFLOW_KIND: &str = include_str!("../../../config/jobkinds/workflow.yaml");
+const PYTORCHJOB_KIND: &str = include_str!("../../../config/jobkinds/pytorchjob.yaml");
 
 const NOT_HELD: &str = "Forbidden: nothing holds the object, as another mutating webhook or policy changed it after Sluice; have Sluice called after that one, or write this into the manifest";
 const AT_QUEUE: &str = "metadata.labels[sluice.dev/queue-name]: ";
@@ -37,6 +44,34 @@ fn what_nothing_holds_is_refused(#[case] object: Value, #[case] field: String) {
     assert_eq!(told(USER, None, &object), format!("{field}{NOT_HELD}"));
     let (stored, _) = created_by(USER, &object, &mk_policy());
     assert_eq!(told(USER, None, &stored), "");
+}
+
+/// What holds it stands in an object that the manifest left out.
+#[rstest]
+#[case::by_the_label_of_its_pods(
+    WORKFLOW_KIND,
+    json!({"apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow", "spec": {
+        "entrypoint": "main",
+        "templates": [{"name": "main", "container": {"image": "i", "resources": {"requests": {"cpu": "1"}}}}],
+    }})
+)]
+#[case::by_its_policy(
+    PYTORCHJOB_KIND,
+    json!({"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "spec": {"pytorchReplicaSpecs": {
+        "Worker": {"replicas": 1, "template": {"spec": {"containers": [{"name": "pytorch", "image": "i"}]}}},
+    }}})
+)]
+fn what_nothing_holds_is_refused_in_any_shape(#[case] kind: &str, #[case] mut object: Value) {
+    let kind = CompiledKind::compile(&serde_saphyr::from_str(kind).unwrap()).unwrap();
+    let policy = Policy::new([Arc::new(kind)], QueueLabels::default(), SLUICE)
+        .with_applied([], Arc::new(surroundings()));
+    object["metadata"] = json!({"name": "j", "namespace": "n", "labels": {QUEUE: "q"}});
+    let told =
+        |object: &Value| review::validate(&mk_request(USER, None, object), &policy).message();
+    assert_eq!(told(&object), format!("{AT_QUEUE}{NOT_HELD}"));
+    let (stored, verdict) = created_by(USER, &object, &policy);
+    assert_eq!(verdict.problems, []);
+    assert_eq!(told(&stored), "");
 }
 
 /// The other plugin takes something away of what holds the object.
