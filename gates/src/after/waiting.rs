@@ -17,7 +17,9 @@ pub enum Waiting {
     #[error("{0}")]
     BadName(Problem),
     /// Objects of the kind can't be watched.
-    #[error("waits for {0}, and such objects can't be watched: the conditions of the Gate say why")]
+    #[error(
+        "waits for {0}, and such objects can't be watched; the conditions of the Gate tell those who look after it why"
+    )]
     NotWatched(String),
     /// Objects of the kind are being listed.
     #[error("waits for {0}, which has not been read yet")]

@@ -158,7 +158,7 @@ fn what_may_not_be_read_any_more_does_not_count() {
     refused(&mut known, 1, false);
     assert_eq!(
         waits(&known, &one, "x"),
-        "waits for A.acme.io \"x\", and such objects can't be watched: the conditions of the Gate say why"
+        "waits for A.acme.io \"x\", and such objects can't be watched; the conditions of the Gate tell those who look after it why"
     );
     known.listed(&kind());
     assert_eq!(waits(&known, &one, "x"), "");
