@@ -95,7 +95,7 @@ async fn what_begins_to_run_by_an_edit_needs_a_queue(admission: Admission) -> Re
 async fn what_loses_its_last_gate_needs_a_queue(admission: Admission) -> Result<()> {
     play(admission, "enf-last-gate", async |scene| {
         scene.queue(&[quota("cpu", "4")]).await?;
-        for name in ["a", "b", "c"] {
+        for name in ["a", "b", "c", "d"] {
             let gates = if name == "c" {
                 "acme.io/x,acme.io/y"
             } else {
@@ -108,7 +108,12 @@ async fn what_loses_its_last_gate_needs_a_queue(admission: Admission) -> Result<
             .await?;
         enforce(scene, Some("Hold"), Fate::Held).await?;
 
+        // An administrator may lift the gate that requires a queue, and so this one.
         let gates = |gates: Option<&str>| json!({"metadata": {"annotations": {(GATES): gates}}});
+        scene.merge("Job", "d", gates(None)).await?;
+        scene.see_complete("d").await?;
+        let admin = scene;
+        let scene = &scene.acting_as(&scene.editor("tenant").await?)?;
         see_refused(scene, "a", gates(None)).await?;
         scene.merge("Job", "c", gates(Some("acme.io/y"))).await?;
         see_refused(scene, "c", gates(None)).await?;
@@ -121,7 +126,7 @@ async fn what_loses_its_last_gate_needs_a_queue(admission: Admission) -> Result<
         both["metadata"]["labels"] = json!({(QUEUE_NAME_LABEL): "q"});
         scene.merge("Job", "a", both).await?;
         scene.see_complete("a").await?;
-        enforce(scene, Some("Ignore"), Fate::Left).await?;
+        enforce(admin, Some("Ignore"), Fate::Left).await?;
         scene.merge("Job", "b", gates(None)).await?;
         scene.see_complete("b").await?;
         Ok(())

@@ -194,6 +194,7 @@ fn needed(
     let applied = applies::edit::needed(request, edit, policy)?;
     let mut rights = lifting::lift::needed(request, edit, policy);
     rights.extend(applied);
+    rights.extend(enforcement::start::needed(request, edit, policy)?);
     Ok(rights)
 }
 

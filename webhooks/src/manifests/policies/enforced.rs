@@ -188,16 +188,27 @@ fn objects(options: &Options, kinds: &[HeldKind]) -> Rules<Validation> {
     );
     let required = missing(&at, &filled(REQUIRED, &[namespace]));
     let of_pod = missing(&at, &filled(&format!("{REQUIRED}{NEW_POD}"), &[namespace]));
-    let begun = format!(
-        "!(variables.required != 'Ignore' && variables.oldQueue.size() == 0 && variables.begins && !({})) ? [] :\n\
+    let begun = when("variables.runsFree && variables.begins", &required);
+    let last_lifted = format!(
+        "!(variables.runsFree && !variables.begins && {}) ? [] :\n\
          request.kind.group == '' ? [{of_pod}] : [{required}]",
-        any(gate_annotations(), "object")
+        is_last_lifted(),
     );
+    variables.push(variable(
+        "runsFree",
+        format!(
+            "variables.required != 'Ignore' && variables.oldQueue.size() == 0 && !({})",
+            any(gate_annotations(), "object")
+        ),
+    ));
     variables.push(variable("begins", begins(kinds)));
     let problems =
         format!("request.operation == 'CREATE' ? ({created}) :\n({removed}) + ({begun})");
     variables.push(variable("problems", problems));
-    let lifts = format!("request.operation == 'CREATE' ? [] :\n{}", lifted());
+    let lifts = format!(
+        "request.operation == 'CREATE' ? [] :\n({}) +\n({last_lifted})",
+        lifted()
+    );
     variables.push(variable("lifts", lifts));
     let of_kinds = kinds
         .iter()
@@ -228,7 +239,7 @@ fn objects(options: &Options, kinds: &[HeldKind]) -> Rules<Validation> {
     }
 }
 
-/// CEL: an edit by which an object begins to run: it is started, also by Sluice, or loses its controller, or its last gate.
+/// CEL: an edit by which an object begins to run: it is started, also by Sluice, or loses its controller.
 fn begins(kinds: &[HeldKind]) -> String {
     let started = kinds.iter().filter_map(|kind| {
         let path = Path::parse(kind.job_kind.suspend.as_ref()?);
@@ -248,8 +259,7 @@ fn begins(kinds: &[HeldKind]) -> String {
         .map(|begins| format!("({begins})"))
         .collect();
     format!(
-        "request.operation == 'UPDATE' && ({} ||\nrequest.kind.group != '' && ({}))",
-        is_last_lifted(),
+        "request.operation == 'UPDATE' && request.kind.group != '' && ({})",
         all.join(" ||\n")
     )
 }

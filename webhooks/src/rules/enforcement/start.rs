@@ -13,20 +13,53 @@ use crate::admission::request::Request;
 use crate::admission::verdict::Verdict;
 use crate::rules::author::Author;
 use crate::rules::enforcement::required::{REQUIRED, enforced, field, quoted, refused, required};
+use crate::rules::lifting::lift::{Cause, NeededRight};
 use crate::rules::lifting::marks::lifted_from;
 use crate::rules::queue_label::queue_of;
 
 /// What is told besides of a pod: it takes no queue later.
 pub(crate) const NEW_POD: &str = "; delete the pod and create it again with the label";
 
+/// How an object without a queue begins to run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Beginning {
+    /// Only its last gate is lifted.
+    LastGateLifted,
+    /// In any other way.
+    Other,
+}
+
 /// Whether such an edit is refused. What runs already may be edited: it was there before its namespace required a
 /// queue, or Sluice was not asked.
 pub(crate) fn check(request: &Request, edit: &Edit<'_>, policy: &Policy) -> Verdict {
-    match is_refused(request, edit, policy) {
-        Ok(true) => Verdict::of(vec![problem(request)]),
-        Ok(false) => Verdict::allowed(),
+    match beginning(request, edit, policy) {
+        Ok(Some(Beginning::Other)) => Verdict::of(vec![problem(request)]),
+        Ok(Some(Beginning::LastGateLifted) | None) => Verdict::allowed(),
         Err(verdict) => verdict,
     }
+}
+
+/// The right that an edit needs which lifts the last gate: whoever may lift the gate of objects without a queue may let
+/// the object run without one. It may be an exception, as its author is one and the author of the edit is not.
+///
+/// # Errors
+/// It can't be judged yet.
+pub(crate) fn needed(
+    request: &Request,
+    edit: &Edit<'_>,
+    policy: &Policy,
+) -> Result<Option<NeededRight>, Verdict> {
+    if beginning(request, edit, policy)? != Some(Beginning::LastGateLifted) {
+        return Ok(None);
+    }
+    let gate = Gate::queue_required();
+    Ok(gate.object_name().map(|object| NeededRight {
+        object,
+        contact: None,
+        gate,
+        field: field(),
+        cause: Cause::RunsWithoutQueue(problem(request)),
+    }))
 }
 
 fn problem(request: &Request) -> Problem {
@@ -38,9 +71,13 @@ fn problem(request: &Request) -> Problem {
     }
 }
 
-fn is_refused(request: &Request, edit: &Edit<'_>, policy: &Policy) -> Result<bool, Verdict> {
+fn beginning(
+    request: &Request,
+    edit: &Edit<'_>,
+    policy: &Policy,
+) -> Result<Option<Beginning>, Verdict> {
     let Some(old) = edit.old else {
-        return Ok(false);
+        return Ok(None);
     };
     // The garbage collector takes references away. What is to leave its queue is judged by its label, what has gates by them.
     if !request.sub_resource.is_empty()
@@ -48,20 +85,27 @@ fn is_refused(request: &Request, edit: &Edit<'_>, policy: &Policy) -> Result<boo
         || queue_of(old, policy.queue_labels()).is_some()
         || !gate_annotations(edit.new).is_empty()
     {
-        return Ok(false);
+        return Ok(None);
     }
     let is_lifted = loses_last_gate(request, old);
     if request.is_pod() && !is_lifted {
-        return Ok(false);
+        return Ok(None);
     }
     let Some(required) = required(request, edit.new, policy)? else {
-        return Ok(false);
+        return Ok(None);
     };
-    let begins = is_lifted
-        || is_started(request, old, edit.new, policy)
-        || loses_controller(old, edit.new)
-        || enforced(request, old, policy)?.is_none();
-    Ok(begins && !required.is_dry_run)
+    if required.is_dry_run {
+        return Ok(None);
+    }
+    let begins_otherwise = !request.is_pod()
+        && (is_started(request, old, edit.new, policy)
+            || loses_controller(old, edit.new)
+            || enforced(request, old, policy)?.is_none());
+    Ok(match (begins_otherwise, is_lifted) {
+        (true, _) => Some(Beginning::Other),
+        (false, true) => Some(Beginning::LastGateLifted),
+        (false, false) => None,
+    })
 }
 
 /// Whether the edit lifts the last gate of `old`: nothing else holds what names no queue. Where the gate that requires

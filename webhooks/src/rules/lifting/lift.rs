@@ -66,6 +66,8 @@ pub(crate) enum Cause {
     Applies(Option<String>),
     /// The Gate applies to the pods that an object of this kind makes. Says why that is not clear, if so.
     AppliesToMade(&'static str, Option<String>),
+    /// The edit lets an object run without a queue where one is required: what is told of that.
+    RunsWithoutQueue(Problem),
 }
 
 /// The gates that `edit` lifts, each with the field by which it does.
@@ -177,6 +179,7 @@ fn denied(request: &Request, right: &NeededRight) -> Problem {
         Cause::AppliesToMade(kind, why) => {
             fill(MADE, &[kind, object, gate, user, object, namespace]) + &unclear(why)
         }
+        Cause::RunsWithoutQueue(problem) => return problem.clone(),
     };
     if right.gate.is_queue_required() {
         detail.push_str(NAME_A_QUEUE);

@@ -346,21 +346,57 @@ fn lifting_the_last_gate_begins_it(
     let new = with(old.clone(), "/metadata/annotations", left);
     for value in ["Default", "Hold", "Refuse"] {
         let verdict = validate_held(USER, Some(&old), &new, &labelled(value));
-        let expected = if is_refused {
-            "metadata.labels[sluice.dev/queue-name]: Required value: namespace \"n\" requires a queue: must be the name of a LocalQueue of the namespace"
+        assert_eq!(verdict.problems, []);
+        let judged = |permission| judge_by(&labelled(value), USER, permission, Some(&old), &new);
+        let (verdict, asked) = judged(Permission::Denied);
+        let told = verdict.message();
+        if is_refused {
+            assert_eq!(
+                told,
+                "metadata.labels[sluice.dev/queue-name]: Required value: namespace \"n\" requires a queue: must be the name of a LocalQueue of the namespace",
+                "{value}"
+            );
+            assert_eq!(asked, [format!("{USER} n queue-required.sluice.dev")]);
         } else {
-            ""
-        };
-        assert_eq!(verdict.message(), expected, "{value}");
+            assert!(!told.contains("requires a queue"), "{value}: {told}");
+        }
+        // Whoever may lift the gate that requires a queue lets it run without one.
+        assert_eq!(judged(Permission::Allowed).0.problems, []);
         // With a queue in the same update.
         let queued = with(new.clone(), "/metadata/labels", json!({QUEUE: "q"}));
         let verdict = validate_held(USER, Some(&old), &queued, &labelled(value));
         assert_eq!(verdict.problems, []);
+        let policy = &labelled(value);
+        let (verdict, _) = judge_by(policy, USER, Permission::Denied, Some(&old), &queued);
+        assert_eq!(verdict.problems, []);
     }
     for (user, value) in [(USER, "DryRun"), (USER, "Ignore"), (SLUICE, "Hold")] {
-        let verdict = review::validate(&mk_request(user, Some(&old), &new), &labelled(value));
+        let policy = labelled(value);
+        let verdict = review::validate(&mk_request(user, Some(&old), &new), &policy);
         assert_eq!(verdict.problems, [], "{value}");
+        let (verdict, _) = judge_by(&policy, user, Permission::Denied, Some(&old), &new);
+        let told = verdict.message();
+        assert!(!told.contains("requires a queue"), "{value}: {told}");
     }
+}
+
+/// It was created as an exception, and its gate is lifted by somebody who is none.
+#[test]
+fn the_last_gate_of_an_exception_is_lifted_by_who_may_let_it_run() {
+    let policy = excepting(Exception {
+        users: vec!["ci".to_owned()],
+        ..Exception::default()
+    });
+    let gated = mk_job(&[], &[(GATES, "acme.io/x")], false);
+    let (old, verdict) = created_by("ci", &gated, &policy);
+    assert_eq!(verdict.problems, []);
+    let mut new = old.clone();
+    new["metadata"]["annotations"] = json!({});
+    let judged = |user, permission| judge_by(&policy, user, permission, Some(&old), &new).0;
+    let told = judged(USER, Permission::Denied).message();
+    assert!(told.contains("requires a queue"), "{told}");
+    assert_eq!(judged(USER, Permission::Allowed).problems, []);
+    assert_eq!(judged("ci", Permission::Denied).problems, []);
 }
 
 #[test]
@@ -388,14 +424,15 @@ fn what_its_owners_let_run_without_a_queue_may_lose_other_gates() {
 fn a_pod_that_loses_its_last_gate_is_to_be_created_again() {
     let old = mk_pod(&[], &[(GATES, "acme.io/x")], &["acme.io/x"]);
     let new = with(old.clone(), "/metadata/annotations", json!({}));
-    let verdict = review::validate(&mk_request(USER, Some(&old), &new), &labelled("Hold"));
+    let policy = labelled("Hold");
+    let (verdict, _) = judge_by(&policy, USER, Permission::Denied, Some(&old), &new);
     assert_eq!(
         verdict.message(),
         "metadata.labels[sluice.dev/queue-name]: Required value: namespace \"n\" requires a queue: must be the name of a LocalQueue of the namespace; delete the pod and create it again with the label"
     );
     let part = owned(old, "batch/v1", "Job");
     let new = with(part.clone(), "/metadata/annotations", json!({}));
-    let verdict = review::validate(&mk_request(USER, Some(&part), &new), &labelled("Hold"));
+    let (verdict, _) = judge_by(&policy, USER, Permission::Denied, Some(&part), &new);
     assert_eq!(verdict.problems, []);
 }
 
