@@ -267,6 +267,24 @@ async fn a_job_is_queued_and_admitted_by_replies_alone() {
     assert_eq!(admitted[0].subject, Subject::Job("uid-a".into()));
 }
 
+/// Others that are pending get its quota only if its admission fails once more.
+#[tokio::test]
+async fn an_admission_that_fails_is_tried_again_at_once() {
+    let mut play = Play::new();
+    play.list_settings();
+    play.list_jobs([job("a"), job("b")]);
+    for (write, revision) in play.cycle().into_iter().zip(8..) {
+        let stored = stored(&write, revision);
+        play.end(write, Reply::Done(Some(Box::new(stored))));
+    }
+    for subject in ["uid-a", "uid-a", "uid-b"] {
+        let admitted = play.cycle().remove(0);
+        assert!(is_admitted(&admitted));
+        assert_eq!(admitted.subject, Subject::Job(subject.into()));
+        play.end(admitted, Reply::Refused("no webhook is there".to_owned()));
+    }
+}
+
 /// A reply that shows the Workload as it is after its status was set.
 fn with_status(object: &DynamicObject, write: &InFlightWrite, revision: u64) -> Reply {
     let Write::SetWorkloadStatus { status, .. } = &write.write else {

@@ -46,11 +46,17 @@ struct Repeated {
 }
 
 impl Attempts {
-    pub(super) fn wait(&mut self, subject: &Subject) -> Duration {
+    /// A write has failed, or was in vain. Returns how often that was so in a row.
+    pub(super) fn failed(&mut self, subject: &Subject) -> u32 {
         let failed = self.failed.entry(subject.clone()).or_default();
         *failed = failed.saturating_add(1);
+        *failed
+    }
+
+    pub(super) fn wait(&mut self, subject: &Subject) -> Duration {
+        let failed = self.failed(subject);
         let doubled =
-            BACKOFF_MIN.saturating_mul(1_u32.checked_shl((*failed).min(12)).unwrap_or(u32::MAX));
+            BACKOFF_MIN.saturating_mul(1_u32.checked_shl(failed.min(12)).unwrap_or(u32::MAX));
         // Jobs that failed together come back apart: up to a fifth more, by their names.
         let spread = subject.to_string().bytes().fold(0_u32, |sum, byte| {
             sum.wrapping_mul(31).wrapping_add(u32::from(byte))

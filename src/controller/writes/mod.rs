@@ -207,6 +207,11 @@ impl Writes {
         self.attempts.wait(subject)
     }
 
+    /// A write has failed, and is tried again at once.
+    fn note_failure(&mut self, subject: &Subject) {
+        self.attempts.failed(subject);
+    }
+
     /// How often writes for the subject have failed in a row.
     fn failures(&self, subject: &Subject) -> u32 {
         self.attempts.failures(subject)

@@ -90,7 +90,7 @@ impl Controller {
             let text = "The Workload of this job can't be created: another object has its name, and is not Sluice's; delete that object";
             self.tell_about(&subject, Note::warning("WorkloadNameConflict", text));
         }
-        self.later(&subject, &sent.write);
+        self.not_done(&subject, &sent.write);
     }
 
     fn refused(&mut self, sent: InFlightWrite, message: &str) {
@@ -112,7 +112,16 @@ impl Controller {
         if let Some(root) = self.released_by(&sent.write, &sent.subject) {
             self.note_release_refused(&root, message);
         }
-        self.later(&sent.subject, &sent.write);
+        self.not_done(&sent.subject, &sent.write);
+    }
+
+    /// A write has not happened.
+    fn not_done(&mut self, subject: &Subject, write: &Write) {
+        if is_admission(write) {
+            self.not_admitted(subject, write);
+        } else {
+            self.later(subject, write);
+        }
     }
 
     /// Nobody has answered, so the write may have happened.

@@ -23,6 +23,17 @@ impl Controller {
         self.sync(subject);
     }
 
+    /// An admission has not happened. It is tried again at once when that is new: until the workload may be admitted again its
+    /// quota is everybody's, also what was freed by preemption for it.
+    pub(super) fn not_admitted(&mut self, subject: &Subject, write: &Write) {
+        if self.writes.failures(subject) == 0 {
+            self.writes.note_failure(subject);
+            self.again(subject);
+        } else {
+            self.later(subject, write);
+        }
+    }
+
     /// A wait is over.
     pub(in crate::controller) fn awake(&mut self, wake: Wake) {
         match wake {
