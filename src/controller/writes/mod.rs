@@ -23,7 +23,7 @@ use in_flight::{InFlightWrite, InFlightWrites, Kind};
 const EVICTION_REFUSED_FOR: Duration = Duration::from_secs(10);
 const EVICTION_UNANSWERED_FOR: Duration = Duration::from_mins(1);
 /// An eviction that has not failed for so long is another one.
-const EVICTION_FORGOTTEN_AFTER: Duration = Duration::from_mins(10);
+const EVICTION_FORGOTTEN_AFTER: Duration = Duration::from_mins(2);
 /// For so long others are evicted instead of what can't be.
 const RESISTS_FOR: Duration = Duration::from_mins(1);
 
