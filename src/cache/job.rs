@@ -228,10 +228,11 @@ impl JobRecord {
         (self.gates.is_held() || self.gate_record.is_deactivated()) && !self.released
     }
 
-    /// Whether its gates hold it, rather than having come too late.
+    /// Whether its gates hold it, rather than having come too late. What has ended behind them waits for nothing.
     pub fn is_held_by_gates(&self) -> bool {
         let waits = self.hold != Hold::Suspend || self.suspended == Some(true);
-        self.gates.is_held() && !self.released && !self.deleting && waits
+        let is_left = self.released || self.deleting || self.finished().is_some();
+        self.gates.is_held() && !is_left && waits
     }
 
     /// Whether Sluice lifted a gate from it and it has not finished: it may have one of the places
@@ -243,14 +244,17 @@ impl JobRecord {
 
     /// The queue that counts this job as gated.
     pub fn gated_queue(&self) -> Option<&str> {
-        match &self.queue {
-            LabelledQueue::Named(queue) if self.is_held() => match self.hold {
-                Hold::Suspend => (self.suspended == Some(true)).then_some(queue),
-                Hold::Pods => Some(queue),
-                // Its pods are counted, if it may have any.
-                Hold::EachPod => (self.suspension() == Suspension::BySluice).then_some(queue),
-            },
-            _ => None,
+        let LabelledQueue::Named(queue) = &self.queue else {
+            return None;
+        };
+        if !self.is_held() || self.finished().is_some() {
+            return None;
+        }
+        match self.hold {
+            Hold::Suspend => (self.suspended == Some(true)).then_some(queue),
+            Hold::Pods => Some(queue),
+            // Its pods are counted, if it may have any.
+            Hold::EachPod => (self.suspension() == Suspension::BySluice).then_some(queue),
         }
     }
 

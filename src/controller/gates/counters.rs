@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use sluice_kinds::gates::Gate;
+use sluice_kinds::hold::Hold;
 
 use sluice_engine::LocalQueueKey;
 use sluice_kinds::suspension::Suspension;
@@ -184,9 +185,13 @@ impl Controller {
             && self.goes_on(subject, gated.queue)
     }
 
-    /// Whether an object starts or is queued when no gate holds it.
+    /// Whether an object starts or is queued when no gate holds it. Of what can't be read, gates are lifted only where
+    /// its pods go on by themselves.
     fn goes_on(&self, subject: &Subject, queue: &LabelledQueue) -> bool {
         let job = self.objects.job_of(subject);
+        if job.is_some_and(|(_, job)| job.reading.is_err() && job.hold != Hold::EachPod) {
+            return false;
+        }
         let suspension = job.map_or(Suspension::None, |(_, job)| job.suspension());
         let namespace = match (subject, job) {
             (_, Some((key, _))) => Some(&key.namespace),

@@ -42,6 +42,15 @@ fn held_job() -> Value {
     job
 }
 
+/// Created half an hour after it.
+fn younger() -> Value {
+    let mut younger = held_job();
+    younger["metadata"]["name"] = json!("younger");
+    younger["metadata"]["uid"] = json!("uid-younger");
+    younger["metadata"]["creationTimestamp"] = json!("2026-11-23T11:30:00Z");
+    younger
+}
+
 /// The Job as the API server has it after a merge patch.
 fn patched(mut object: Value, write: &InFlightWrite, revision: u64) -> Value {
     let Write::PatchJob { patch, .. } = &write.write else {
@@ -142,17 +151,35 @@ async fn a_counter_gives_no_place_that_an_unlisted_object_may_have() {
 async fn an_object_from_which_a_gate_cant_be_lifted_keeps_no_place() {
     let mut play = Play::new();
     play.list_settings_with_gate(&json!({"counter": {"limit": 1}}), &json!({}));
-    let mut younger = held_job();
-    younger["metadata"]["name"] = json!("younger");
-    younger["metadata"]["uid"] = json!("uid-younger");
-    younger["metadata"]["creationTimestamp"] = json!("2026-11-23T11:30:00Z");
-    play.list_jobs([held_job(), younger]);
+    play.list_jobs([held_job(), younger()]);
     let (_, first) = play.seconds_until_write(5).unwrap();
     assert_eq!(first.subject, Subject::Job("uid-held".into()));
     let refusal = "metadata.annotations: Too long: may not be more than 262144 bytes";
     play.end(first, Reply::Refused(refusal.to_owned()));
     let (_, second) = play.seconds_until_write(5).unwrap();
     assert_eq!(second.subject, Subject::Job("uid-younger".into()));
+}
+
+/// A Job whose pods wait behind gates may end, or turn unreadable, while they do: nothing lifts its gates then.
+#[tokio::test]
+async fn what_can_never_be_lifted_keeps_no_place() {
+    for name in ["failed", "unreadable"] {
+        let mut play = Play::new();
+        play.list_settings_with_gate(&json!({"counter": {"limit": 1}}), &json!({}));
+        let mut older = held_job();
+        older["spec"]["template"]["spec"]["schedulingGates"] =
+            json!([{"name": "sluice.dev/queue-allocation-gate"}]);
+        older["spec"]["suspend"] = json!(false);
+        older["status"] = json!({});
+        if name == "failed" {
+            older["status"] = json!({"conditions": [{"type": "Failed", "status": "True"}]});
+        } else {
+            older["spec"]["suspend"] = json!("perhaps");
+        }
+        play.list_jobs([older, younger()]);
+        let (_, lifted) = play.seconds_until_write(5).unwrap();
+        assert_eq!(lifted.subject, Subject::Job("uid-younger".into()), "{name}");
+    }
 }
 
 /// Each of them is not the last gate while the other one holds, too.
