@@ -24,17 +24,29 @@ const FREE: &str = "a place was free";
 /// again. They count as taken.
 #[derive(Debug, Default)]
 pub struct Counters {
-    given: BTreeMap<Gate, BTreeSet<Subject>>,
+    given: BTreeMap<Gate, BTreeMap<Subject, Given>>,
     /// Places that the status of a Gate counts and no object shows: those objects may be of a kind that can't be listed.
     /// Noted when places are counted for the first time, and dropped once all kinds are listed.
     unlisted: Option<BTreeMap<Gate, usize>>,
 }
 
+/// What becomes of a place that was given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Given {
+    /// The gate is to be lifted.
+    ToUse,
+    /// Its object would not go on any more, but may pass the gate yet: nobody knows how the last write has ended.
+    InDoubt,
+}
+
 impl Counters {
     /// Why `gate` is to be lifted from `subject` now, if it has been given a place.
     pub fn opened(&self, gate: &Gate, subject: &Subject) -> Option<&'static str> {
-        let given = self.given.get(gate)?;
-        given.contains(subject).then_some(FREE)
+        (self.place(gate, subject)? == Given::ToUse).then_some(FREE)
+    }
+
+    fn place(&self, gate: &Gate, subject: &Subject) -> Option<Given> {
+        self.given.get(gate)?.get(subject).copied()
     }
 
     /// Gives back the places of an object from which its gates can't be lifted.
@@ -46,17 +58,27 @@ impl Counters {
 
     /// How many places of `gate` are taken that no object shows.
     fn not_shown(&self, gate: &Gate) -> usize {
-        let given = self.given.get(gate).map_or(0, BTreeSet::len);
+        let given = self.given.get(gate).map_or(0, BTreeMap::len);
         let unlisted = self.unlisted.as_ref().and_then(|all| all.get(gate));
         given.saturating_add(unlisted.copied().unwrap_or_default())
     }
 
-    /// Forgets the places that are shown, or not wanted any more; and gates that do not count any more.
-    fn forget(&mut self, counts: &BTreeMap<Gate, usize>, wants: impl Fn(&Gate, &Subject) -> bool) {
+    /// Says anew of each place what becomes of it. Those that are shown, or not wanted any more, are forgotten. Returns
+    /// whose doubt has ended: they are to be planned again.
+    fn review(&mut self, of: impl Fn(&Gate, &Subject) -> Option<Given>) -> Vec<Subject> {
+        let mut resumed = Vec::new();
         self.given.retain(|gate, given| {
-            given.retain(|subject| wants(gate, subject));
-            counts.contains_key(gate) && !given.is_empty()
+            given.retain(|subject, place| {
+                let next = of(gate, subject);
+                if (*place, next) == (Given::InDoubt, Some(Given::ToUse)) {
+                    resumed.push(subject.clone());
+                }
+                *place = next.unwrap_or(*place);
+                next.is_some()
+            });
+            !given.is_empty()
         });
+        resumed
     }
 }
 
@@ -77,10 +99,9 @@ impl Controller {
             .collect();
         self.note_unlisted(&limits);
         let mut counters = std::mem::take(&mut self.counters);
-        counters.forget(&limits, |gate, subject| {
-            self.waits_at(gate, subject, &limits)
-        });
+        let resumed = counters.review(|gate, subject| self.given(gate, subject, &limits));
         self.counters = counters;
+        self.agenda.plan_all(resumed);
         let free = limits.iter().map(|(gate, limit)| {
             let not_shown = self.counters.not_shown(gate);
             let free = counter::free(*limit, self.objects.passed(gate), not_shown);
@@ -105,7 +126,7 @@ impl Controller {
                 *free = free.saturating_sub(1);
             }
             let given = self.counters.given.entry(gate).or_default();
-            given.insert(subject.clone());
+            given.insert(subject.clone(), Given::ToUse);
         }
         self.agenda.plan(subject.clone());
     }
@@ -141,7 +162,7 @@ impl Controller {
             return Vec::new();
         }
         let waiting = self.objects.held_by(gate).filter(|held| {
-            self.counters.opened(gate, &held.subject).is_none()
+            self.counters.place(gate, &held.subject).is_none()
                 && !self.writes.is_backing_off(&held.subject)
                 && self.waits_at(gate, &held.subject, free)
                 && has_place_at_each(&self.gates_that_hold(&held.subject), free)
@@ -170,6 +191,23 @@ impl Controller {
             }
         };
         PlaceAtGate::new(priority.as_ref(), held.created, held.subject.clone())
+    }
+
+    /// What becomes of the place that was given to an object, if it still needs one.
+    fn given(
+        &self,
+        gate: &Gate,
+        subject: &Subject,
+        counters: &BTreeMap<Gate, usize>,
+    ) -> Option<Given> {
+        if self.waits_at(gate, subject, counters) {
+            return Some(Given::ToUse);
+        }
+        let gated = self.objects.gates_of(subject)?;
+        let may_pass = !gated.has_ended
+            && gated.gates.names().any(|name| name == gate)
+            && self.writes.may_be_lifted(subject, self.now.moment);
+        may_pass.then_some(Given::InDoubt)
     }
 
     /// Whether `gate` holds an object, with no gates but those that have a counter, and it goes on without them: what its

@@ -182,6 +182,40 @@ async fn what_can_never_be_lifted_keeps_no_place() {
     }
 }
 
+/// Its queue goes while the gate is lifted from it: it would not go on any more, but passes the gate all the same.
+#[tokio::test]
+async fn a_place_stays_taken_while_nobody_knows_whether_its_gate_was_lifted() {
+    for is_answered in [true, false] {
+        let mut play = Play::new();
+        play.list_settings_with_gate(&json!({"counter": {"limit": 1}}), &json!({}));
+        let mut side = local_queue();
+        side["metadata"]["name"] = json!("side");
+        play.observe(&Source::LocalQueue, Change::Applied(seen(side)));
+        let mut other = younger();
+        other["metadata"]["labels"]["sluice.dev/queue-name"] = json!("side");
+        play.list_jobs([held_job(), other]);
+        let (_, first) = play.seconds_until_write(5).unwrap();
+        assert_eq!(first.subject, Subject::Job("uid-held".into()));
+        let gone: DynamicObject = serde_json::from_value(local_queue()).unwrap();
+        play.observe(&Source::LocalQueue, Change::Deleted(Box::new(gone)));
+        let given = play.seconds_until_write(5);
+        assert!(given.is_none(), "the lift is under way: {given:?}");
+        if is_answered {
+            let stored = patched(held_job(), &first, 20);
+            let stored: DynamicObject = serde_json::from_value(stored).unwrap();
+            play.end(first, Reply::Done(Some(Box::new(stored))));
+            let given = play.seconds_until_write(300);
+            assert!(given.is_none(), "it has passed: {given:?}");
+            continue;
+        }
+        play.end(first, Reply::Unknown("the connection was lost".to_owned()));
+        let given = play.seconds_until_write(85);
+        assert!(given.is_none(), "the lift may come yet: {given:?}");
+        let (_, second) = play.seconds_until_write(10).unwrap();
+        assert_eq!(second.subject, Subject::Job("uid-younger".into()));
+    }
+}
+
 /// Each of them is not the last gate while the other one holds, too.
 #[tokio::test]
 async fn what_two_counters_hold_gets_a_place_of_both_at_once() {

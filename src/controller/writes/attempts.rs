@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use super::doubts::Doubts;
 use crate::api::write::operation;
 use crate::cache::Subject;
 use crate::plan::progress::told;
@@ -21,15 +22,15 @@ const REPEATS_MAX: u32 = 3;
 
 /// A write that nobody answered may still take effect for this long: the API server ends a request after a minute
 /// (`--request-timeout`), and then a watch may lag.
-const IN_DOUBT_FOR: Duration = Duration::from_secs(90);
+pub const IN_DOUBT_FOR: Duration = Duration::from_secs(90);
 
 /// How often a job's writes have failed in a row, or succeeded in vain.
 #[derive(Debug, Default)]
 pub struct Attempts {
     failed: HashMap<Subject, u32>,
     repeated: HashMap<Subject, Repeated>,
-    /// Those for which a write that happens once at most was sent and not answered, and when that came out.
-    in_doubt: HashMap<Subject, Moment>,
+    /// Writes that happen once at most.
+    in_doubt: Doubts,
 }
 
 /// The last write of a job.
@@ -102,23 +103,22 @@ impl Attempts {
     pub(super) fn forget(&mut self, subject: &Subject) {
         self.failed.remove(subject);
         self.repeated.remove(subject);
-        self.in_doubt.remove(subject);
+        self.in_doubt.forget(subject);
     }
 
     /// A write that happens once at most was sent for it, and nobody knows whether it has happened.
     pub(super) fn doubt(&mut self, subject: &Subject, now: Moment) {
-        self.in_doubt.insert(subject.clone(), now);
+        self.in_doubt.note(subject, now, IN_DOUBT_FOR);
     }
 
     /// It is known how its last write ended.
     pub(super) fn answered(&mut self, subject: &Subject) {
-        self.in_doubt.remove(subject);
+        self.in_doubt.forget(subject);
     }
 
     /// Whether a write that happens once at most was sent for it, and may yet turn out to have happened.
     pub(super) fn is_in_doubt(&self, subject: &Subject, now: Moment) -> bool {
-        let since = self.in_doubt.get(subject);
-        since.is_some_and(|since| now.since(*since) < IN_DOUBT_FOR)
+        self.in_doubt.contains(subject, now)
     }
 
     /// How often its writes have failed in a row.

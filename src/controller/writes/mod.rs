@@ -5,6 +5,7 @@
 //! Must not know why anything is written, nor clients.
 
 mod attempts;
+mod doubts;
 pub(super) mod in_flight;
 mod reply;
 mod retries;
@@ -16,7 +17,8 @@ use crate::cache::{Subject, Uid, WATCH_LAG};
 use crate::plan::Write;
 use crate::process::clock::Moment;
 use crate::process::hashing::HashMap;
-use attempts::Attempts;
+use attempts::{Attempts, IN_DOUBT_FOR};
+use doubts::Doubts;
 use in_flight::{InFlightWrite, InFlightWrites, Kind};
 
 /// An eviction that is refused, or not answered, for so long fails: what lasts only a moment has nobody else evicted.
@@ -36,8 +38,10 @@ pub struct Writes {
     backing_off: HashMap<Subject, Kind>,
     /// Writes that happen once at most and that nobody knows the outcome of, to be sent again.
     unanswered: HashMap<Subject, InFlightWrite>,
-    /// Releases of jobs that nobody knows the outcome of, and when that came out.
-    doubtful_releases: HashMap<Subject, Moment>,
+    /// Releases of jobs that nobody knows the outcome of.
+    doubtful_releases: Doubts,
+    /// The same of gates that were to be lifted.
+    doubtful_lifts: Doubts,
     /// What can't be evicted.
     failing_evictions: HashMap<Subject, FailingEviction>,
 }
@@ -100,9 +104,17 @@ impl Writes {
 
     /// Whether a job may have been released although no watch shows that.
     pub fn may_be_unsuspended(&self, subject: &Subject, now: Moment) -> bool {
-        let doubted = self.doubtful_releases.get(subject);
-        self.of(subject) == Some(Kind::Release)
-            || doubted.is_some_and(|since| now.since(*since) < WATCH_LAG)
+        self.of(subject) == Some(Kind::Release) || self.doubtful_releases.contains(subject, now)
+    }
+
+    /// Whether a gate may yet turn out to be lifted from the subject.
+    pub fn may_be_lifted(&self, subject: &Subject, now: Moment) -> bool {
+        self.is_busy(subject) || self.is_lift_in_doubt(subject, now)
+    }
+
+    /// Whether nobody has answered a write that lifts gates from the subject, and it may still take effect.
+    fn is_lift_in_doubt(&self, subject: &Subject, now: Moment) -> bool {
+        self.doubtful_lifts.contains(subject, now)
     }
 
     /// Whether a pod of a job or group may have been released.
@@ -162,7 +174,8 @@ impl Writes {
     pub fn forget(&mut self, subject: &Subject) {
         self.attempts.forget(subject);
         self.unanswered.remove(subject);
-        self.doubtful_releases.remove(subject);
+        self.doubtful_releases.forget(subject);
+        self.doubtful_lifts.forget(subject);
         self.failing_evictions.remove(subject);
     }
 
@@ -234,10 +247,13 @@ impl Writes {
 
     /// Nobody knows whether a job was released. Returns for how long that is so at most.
     fn doubt_release(&mut self, subject: &Subject, now: Moment) -> Duration {
-        let is_recent = |since: &Moment| now.since(*since) < WATCH_LAG;
-        self.doubtful_releases.retain(|_, since| is_recent(since));
-        self.doubtful_releases.insert(subject.clone(), now);
+        self.doubtful_releases.note(subject, now, WATCH_LAG);
         WATCH_LAG
+    }
+
+    /// Nobody knows whether gates were lifted.
+    fn doubt_lift(&mut self, subject: &Subject, now: Moment) {
+        self.doubtful_lifts.note(subject, now, IN_DOUBT_FOR);
     }
 
     /// Keeps a write that nobody has answered, to send it again as it was.

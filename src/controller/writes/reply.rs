@@ -102,7 +102,7 @@ impl Controller {
         self.writes.answered(&sent.subject);
         self.take_back(&sent);
         self.note_failed_eviction(&sent, true);
-        if is_lift(&sent.write) {
+        if is_lift(&sent.write) && !self.writes.is_lift_in_doubt(&sent.subject, now) {
             self.counters.give_back(&sent.subject);
         }
         warn!(subject = %sent.subject, refusal = message, "the API server refuses a write");
@@ -128,6 +128,9 @@ impl Controller {
     fn unknown(&mut self, sent: InFlightWrite, why: &str) {
         if happens_once(&sent.write) {
             self.writes.doubt(&sent.subject, self.now.moment);
+        }
+        if is_lift(&sent.write) {
+            self.writes.doubt_lift(&sent.subject, self.now.moment);
         }
         self.note_failed_eviction(&sent, false);
         if UNANSWERED_IN_SILENCE <= self.writes.failures(&sent.subject) {
