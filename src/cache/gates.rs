@@ -6,7 +6,7 @@ pub mod dependencies;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use sluice_crds::{GateSpec, GateStatus, QueuePlace};
+use sluice_crds::{Deadline, GateSpec, GateStatus, OnExpiry, QueuePlace};
 use sluice_gates::CompiledGate;
 use sluice_kinds::Problem;
 use sluice_kinds::gates::Gate;
@@ -26,6 +26,21 @@ pub struct GateObject {
     pub lifted: i64,
     /// For how many objects its deadline has passed.
     pub expired: i64,
+}
+
+impl GateObject {
+    /// The deadline that acts. That of a Gate which is not valid tells that it has passed, and does nothing else.
+    pub fn deadline(&self) -> Option<Deadline> {
+        let acts =
+            |deadline: &Deadline| self.compiled.is_ok() || deadline.on_expiry == OnExpiry::Notify;
+        self.spec.deadline.filter(acts)
+    }
+
+    /// How many objects may have passed it at a time, if it counts them.
+    pub fn limit(&self) -> Option<usize> {
+        let counter = self.spec.counter.filter(|_| self.compiled.is_ok())?;
+        Some(usize::try_from(counter.limit).unwrap_or_default())
+    }
 }
 
 /// The Gates, by the gate that each is named for.

@@ -93,10 +93,8 @@ impl Controller {
     /// gets a place of each at once, or none: two objects would wait for each other's.
     pub(in crate::controller) fn count_places(&mut self) {
         let gates = self.cluster.gates.iter();
-        let limits = gates.filter_map(|(gate, object)| Some((gate.clone(), object.spec.counter?)));
-        let limits: BTreeMap<Gate, usize> = limits
-            .map(|(gate, counter)| (gate, usize::try_from(counter.limit).unwrap_or_default()))
-            .collect();
+        let limits = gates.filter_map(|(gate, object)| Some((gate.clone(), object.limit()?)));
+        let limits: BTreeMap<Gate, usize> = limits.collect();
         self.note_unlisted(&limits);
         let mut counters = std::mem::take(&mut self.counters);
         let resumed = counters.review(|gate, subject| self.given(gate, subject, &limits));

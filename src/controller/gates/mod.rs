@@ -8,6 +8,7 @@ mod after;
 mod counters;
 mod queue_required;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
@@ -36,10 +37,10 @@ impl Controller {
         let now = self.now.wall;
         let mut due = Vec::new();
         for (gate, object) in self.cluster.gates.iter() {
-            let Some(deadline) = &object.spec.deadline else {
+            let Some(deadline) = object.deadline() else {
                 continue;
             };
-            let is_due = |held: &&Held| held.created.is_none_or(|at| expires(*deadline, at) <= now);
+            let is_due = |held: &&Held| held.created.is_none_or(|at| expires(deadline, at) <= now);
             let held = self.objects.held().into_iter();
             let held = held.flat_map(|held| held.unexpired(gate).take_while(is_due));
             due.extend(held.map(|held| held.subject.clone()));
@@ -97,7 +98,11 @@ impl Controller {
                 Opening::Open => now.opened = Some(SCHEDULED.into()),
                 Opening::Closed(closed) => now.closed = Some(closed.to_string()),
             },
-            Err(_) => now.closed = Some("its Gate is not valid".to_owned()),
+            Err(_) => {
+                now.opened = None;
+                now.closed = Some("its Gate is not valid".to_owned());
+                Arc::make_mut(&mut now.spec).deadline = object.deadline();
+            }
         }
         let named = object
             .compiled

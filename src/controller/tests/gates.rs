@@ -216,6 +216,34 @@ async fn a_place_stays_taken_while_nobody_knows_whether_its_gate_was_lifted() {
     }
 }
 
+/// Without webhooks nobody refuses such a Gate. It may still tell that its deadline has passed.
+#[tokio::test]
+async fn a_gate_that_is_not_valid_lifts_and_deactivates_nothing() {
+    let deadline = |action: &str| json!({"deadline": {"seconds": 3605, "onExpiry": action}});
+    for (spec, acts) in [
+        (json!({"counter": {"limit": 1}}), false),
+        (deadline("Lift"), false),
+        (deadline("Deactivate"), false),
+        (deadline("Notify"), true),
+    ] {
+        let mut play = Play::new();
+        let mut invalid = spec.clone();
+        invalid["appliesTo"] = json!({"when": "requests[", "kinds": [{"kind": "Pod"}]});
+        play.list_settings_with_gate(&invalid, &json!({}));
+        play.list_jobs([held_job()]);
+        let written = play.seconds_until_write(30);
+        assert_eq!(written.is_some(), acts, "{spec}: {written:?}");
+        if acts {
+            continue;
+        }
+        let mut mended = own("Gate", NAME, &spec);
+        mended["metadata"]["resourceVersion"] = json!("30");
+        play.observe(&Source::Gate, Change::Applied(seen(mended)));
+        let written = play.seconds_until_write(10);
+        assert!(written.is_some(), "{spec}: it is valid now");
+    }
+}
+
 /// Each of them is not the last gate while the other one holds, too.
 #[tokio::test]
 async fn what_two_counters_hold_gets_a_place_of_both_at_once() {
