@@ -11,8 +11,8 @@ use sluice_engine::LocalQueueKey;
 use sluice_kinds::suspension::Suspension;
 use sluice_kinds::view::LabelledQueue;
 
-use crate::cache::Subject;
 use crate::cache::held::Held;
+use crate::cache::{JobRecord, Subject};
 use crate::controller::Controller;
 use crate::plan::gates::counter::{self, PlaceAtGate};
 use crate::plan::workload::priority::Priority;
@@ -26,7 +26,7 @@ const FREE: &str = "a place was free";
 pub struct Counters {
     given: BTreeMap<Gate, BTreeMap<Subject, Given>>,
     /// Places that the status of a Gate counts and no object shows: those objects may be of a kind that can't be listed.
-    /// Noted when places are counted for the first time, and dropped once all kinds are listed.
+    /// Noted when places are counted for the first time, and when a kind is forgotten; dropped once all kinds are listed.
     unlisted: Option<BTreeMap<Gate, usize>>,
 }
 
@@ -53,6 +53,22 @@ impl Counters {
     pub fn give_back(&mut self, subject: &Subject) {
         for given in self.given.values_mut() {
             given.remove(subject);
+        }
+    }
+
+    /// Whether an object was given a place that it does not show yet.
+    fn has_given(&self, subject: &Subject) -> bool {
+        self.given.values().any(|given| given.contains_key(subject))
+    }
+
+    /// So many objects that have passed `gate` are not known any more. Before places are counted for the first time, the
+    /// status of the Gate says so.
+    fn forgotten(&mut self, gate: Gate, count: usize) {
+        if let Some(unlisted) = &mut self.unlisted
+            && 0 < count
+        {
+            let of_gate = unlisted.entry(gate).or_default();
+            *of_gate = of_gate.saturating_add(count);
         }
     }
 
@@ -152,6 +168,33 @@ impl Controller {
         }
     }
 
+    /// Whether a job has one of the places that Gates count, or may turn out to have one.
+    pub(in crate::controller) fn has_place_at_gate(&self, job: &JobRecord) -> bool {
+        let counts = |gate: &Gate| {
+            let object = self.cluster.gates.get(gate);
+            object.is_some_and(|object| object.spec.counter.is_some())
+        };
+        let mut passed = job.gate_record.lifted_by_sluice(&job.uid);
+        job.finished().is_none()
+            && (passed.any(|lifted| Gate::parse(&lifted.gate, "").is_ok_and(|gate| counts(&gate)))
+                || self.counters.has_given(&Subject::Job(job.uid.clone())))
+    }
+
+    /// How many objects have passed each Gate.
+    pub(in crate::controller) fn passed_by_gate(&self) -> Vec<(Gate, usize)> {
+        let gates = self.cluster.gates.iter();
+        let passed = gates.map(|(gate, _)| (gate.clone(), self.objects.passed(gate)));
+        passed.collect()
+    }
+
+    /// Objects are forgotten that were there when so many had passed: they stay counted until all kinds are listed.
+    pub(in crate::controller) fn count_forgotten(&mut self, passed: Vec<(Gate, usize)>) {
+        for (gate, before) in passed {
+            let left = self.objects.passed(&gate);
+            self.counters.forgotten(gate, before.saturating_sub(left));
+        }
+    }
+
     /// The first objects that wait for a place of `gate`, and find one at each other gate that holds them. What can't be
     /// written to now has its turn later.
     fn next_at(&self, gate: &Gate, free: &BTreeMap<Gate, usize>) -> Vec<Subject> {
@@ -221,11 +264,14 @@ impl Controller {
             && self.goes_on(subject, gated.queue)
     }
 
-    /// Whether an object starts or is queued when no gate holds it. Of what can't be read, gates are lifted only where
-    /// its pods go on by themselves.
+    /// Whether an object starts or is queued when no gate holds it. Nothing is lifted while its kind is not planned; and
+    /// of what can't be read only where its pods go on by themselves.
     fn goes_on(&self, subject: &Subject, queue: &LabelledQueue) -> bool {
         let job = self.objects.job_of(subject);
-        if job.is_some_and(|(_, job)| job.reading.is_err() && job.hold != Hold::EachPod) {
+        if job.is_some_and(|(key, job)| {
+            let is_planned = self.kinds.has_listed(&key.kind) && !self.kinds.is_retiring(&key.kind);
+            !is_planned || job.reading.is_err() && job.hold != Hold::EachPod
+        }) {
             return false;
         }
         let suspension = job.map_or(Suspension::None, |(_, job)| job.suspension());

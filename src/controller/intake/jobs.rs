@@ -37,8 +37,8 @@ impl Controller {
     pub(in crate::controller) fn sort_in(&mut self, key: &JobKey, record: JobRecord) {
         let uid = record.uid.clone();
         let subject = Subject::Job(uid.clone());
-        // What of a JobKind that is deleted holds no quota is not looked after any more.
-        if self.kinds.is_retiring(&key.kind) && !self.holds_quota(&subject) {
+        // What of a JobKind that is deleted takes nothing from others is not looked after any more.
+        if self.kinds.is_retiring(&key.kind) && !self.is_counted(&record) {
             self.forget_child(key);
             return self.leave(key, &uid);
         }

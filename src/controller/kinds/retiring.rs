@@ -1,12 +1,12 @@
-//! JobKinds that are deleted while their objects hold quota. Nothing of theirs is queued any more, but
-//! what runs keeps its usage: its objects are watched until they have ended, given their quota back, or
-//! are gone.
+//! JobKinds that are deleted while their objects hold quota, or places at gates with a counter. Nothing of theirs is
+//! queued any more, but what runs keeps its usage and its place: its objects are watched until they have ended, given
+//! their quota back, or are gone.
 
 use std::sync::Arc;
 
 use tracing::info;
 
-use crate::cache::{JobKey, Subject};
+use crate::cache::{JobKey, JobRecord, Subject};
 use crate::controller::Controller;
 use crate::process::invariants::violated;
 
@@ -52,13 +52,11 @@ impl Controller {
     fn end_if_retired(&mut self, name: &Arc<str>) {
         let mut is_needed = false;
         for key in self.keys_of_kind(name) {
-            let subject = self
-                .objects
-                .job(&key)
-                .map(|job| Subject::Job(job.uid.clone()));
-            match subject.filter(|subject| self.holds_quota(subject)) {
-                Some(_) => is_needed = true,
-                None => self.drop_object(&key),
+            let job = self.objects.job(&key);
+            if job.is_some_and(|job| self.is_counted(job)) {
+                is_needed = true;
+            } else {
+                self.drop_object(&key);
             }
         }
         if !is_needed {
@@ -66,12 +64,19 @@ impl Controller {
         }
     }
 
+    /// Whether a job takes what others wait for: quota, or a place at a gate.
+    pub(in crate::controller) fn is_counted(&self, job: &JobRecord) -> bool {
+        self.holds_quota(&Subject::Job(job.uid.clone())) || self.has_place_at_gate(job)
+    }
+
     /// Ends the watch of a JobKind, and forgets what is known of its objects. What Workloads say is
     /// usage keeps it.
     pub(in crate::controller) fn forget_kind(&mut self, name: &Arc<str>) {
+        let passed = self.passed_by_gate();
         for key in self.keys_of_kind(name) {
             self.drop_object(&key);
         }
+        self.count_forgotten(passed);
         self.kinds.remove(name);
         self.objects.forget_kind(name);
         self.pod_labels.forget_kind(name);

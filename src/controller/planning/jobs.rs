@@ -32,6 +32,10 @@ impl Controller {
         if !self.kinds.has_listed(&key.kind) {
             return;
         }
+        // Of a JobKind that is deleted, what has a place at a gate is only counted.
+        if self.kinds.is_retiring(&key.kind) && !self.holds_quota(subject) {
+            return;
+        }
         let workload = self.objects.workload_of(subject);
         if workload.is_none() && self.lineage(&key, job) == Lineage::Child {
             return;

@@ -51,6 +51,23 @@ fn younger() -> Value {
     younger
 }
 
+/// A pod that its own gate holds.
+fn held_pod() -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {
+            "name": "p", "namespace": "blue", "uid": "uid-p", "resourceVersion": "9",
+            "creationTimestamp": "2026-11-23T11:00:00Z",
+            "labels": {"sluice.dev/managed": "true"},
+            "annotations": {"kueue.x-k8s.io/scheduling-gated-by": GATE},
+        },
+        "spec": {
+            "schedulingGates": [{"name": GATE}],
+            "containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}],
+        },
+    })
+}
+
 /// The Job as the API server has it after a merge patch.
 fn patched(mut object: Value, write: &InFlightWrite, revision: u64) -> Value {
     let Write::PatchJob { patch, .. } = &write.write else {
@@ -117,20 +134,7 @@ async fn a_counter_gives_no_place_that_an_unlisted_object_may_have() {
         let mut play = Play::new();
         let status = json!({"held": 0, "passed": passed, "liftedTotal": 1, "expiredTotal": 0});
         play.list_settings_with_gate(&json!({"counter": {"limit": 1}}), &status);
-        let pod = json!({
-            "apiVersion": "v1", "kind": "Pod",
-            "metadata": {
-                "name": "p", "namespace": "blue", "uid": "uid-p", "resourceVersion": "9",
-                "creationTimestamp": "2026-11-23T11:00:00Z",
-                "labels": {"sluice.dev/managed": "true"},
-                "annotations": {"kueue.x-k8s.io/scheduling-gated-by": GATE},
-            },
-            "spec": {
-                "schedulingGates": [{"name": GATE}],
-                "containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}],
-            },
-        });
-        play.observe(&Source::Pod, Change::Applied(seen(pod)));
+        play.observe(&Source::Pod, Change::Applied(seen(held_pod())));
         // The kind of Jobs is declared, and takes too long to be listed.
         let jobs = play.find_jobs();
         let given = play.seconds_until_write(90);
@@ -241,6 +245,52 @@ async fn a_gate_that_is_not_valid_lifts_and_deactivates_nothing() {
         play.observe(&Source::Gate, Change::Applied(seen(mended)));
         let written = play.seconds_until_write(10);
         assert!(written.is_some(), "{spec}: it is valid now");
+    }
+}
+
+/// A Job without a queue has no quota by which its JobKind would be watched on.
+#[tokio::test]
+async fn a_place_stays_taken_when_the_job_kind_goes() {
+    for is_replaced in [false, true] {
+        let mut play = Play::new();
+        play.list_settings_with_gate(&json!({"counter": {"limit": 1}}), &json!({}));
+        let mut passed = held_job();
+        passed["metadata"]["labels"] = json!({});
+        passed["metadata"]["annotations"]["sluice.dev/lifted-gates"] = json!(
+            json!([{"gate": GATE, "by": "sluice", "reason": "a place was free", "uid": "uid-held"}])
+                .to_string()
+        );
+        let gates = "kueue.x-k8s.io/scheduling-gated-by";
+        passed["metadata"]["annotations"]
+            .as_object_mut()
+            .unwrap()
+            .remove(gates);
+        passed["metadata"]["annotations"]["sluice.dev/released"] = json!("uid-held");
+        passed["spec"]["suspend"] = json!(false);
+        play.list_jobs([passed.clone()]);
+        play.tick(1);
+        let mut kind: Value =
+            serde_saphyr::from_str(include_str!("../../../config/jobkinds/job.yaml")).unwrap();
+        let gone: DynamicObject = serde_json::from_value(kind.clone()).unwrap();
+        play.observe(&Source::JobKind, Change::Deleted(Box::new(gone)));
+        play.observe(&Source::Pod, Change::Applied(seen(held_pod())));
+        let given = play.seconds_until_write(5);
+        assert!(given.is_none(), "{is_replaced}: {given:?}");
+        passed["metadata"]["resourceVersion"] = json!("40");
+        passed["status"] = json!({"conditions": [{"type": "Complete", "status": "True"}]});
+        if is_replaced {
+            kind["metadata"]["name"] = json!("other");
+            play.observe(&Source::JobKind, Change::Applied(seen(kind)));
+            let jobs = play.find_jobs_by("other");
+            let given = play.seconds_until_write(5);
+            assert!(given.is_none(), "nothing is listed: {given:?}");
+            play.list(&jobs, [passed]);
+        } else {
+            let jobs = play.jobs.clone().unwrap();
+            play.observe(&jobs, Change::Applied(seen(passed)));
+        }
+        let given = play.seconds_until_write(5);
+        assert!(given.is_some(), "{is_replaced}: it has ended");
     }
 }
 

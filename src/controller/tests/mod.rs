@@ -150,6 +150,11 @@ impl Play {
 
     /// The task of the JobKind has found Jobs, and has not listed them yet.
     fn find_jobs(&mut self) -> Source {
+        self.find_jobs_by("job")
+    }
+
+    /// The same of a JobKind of this name.
+    fn find_jobs_by(&mut self, name: &str) -> Source {
         let orders = self.controller.cycle(self.now);
         let life = orders.iter().find_map(|output| match output {
             Output::Kind(Order::Start { life, .. }) => Some(*life),
@@ -157,7 +162,7 @@ impl Play {
         });
         let life = life.unwrap();
         self.handle(Input::KindReport(Report {
-            name: "job".into(),
+            name: name.into(),
             life,
             news: News::Found {
                 resource: ApiResource::erase::<k8s_openapi::api::batch::v1::Job>(&()),
@@ -170,7 +175,7 @@ impl Play {
                 },
             },
         }));
-        Source::Jobs("job".into(), life)
+        Source::Jobs(name.into(), life)
     }
 }
 
