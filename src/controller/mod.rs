@@ -16,6 +16,7 @@
 //! | `ObjectCache`, `Cluster` | what is known of objects, and of queues and settings | `crate::cache` |
 //! | `Engine` | usage, quota and order | the engine; it is told by `engine_sync.rs` |
 //! | `Counters` | the places that gates with a counter have given and no object shows yet | `gates/counters.rs` |
+//! | `Satisfied` | what held objects waited for and is true no more, until their gate is lifted | `gates/after.rs` |
 //! | `Kinds` | JobKinds, and what is to be done about their tasks | `kinds/` |
 //! | `Lists` | lists that are under way | `lists.rs` |
 //! | `Phase` | whether everything is listed, and the first decision taken | `decisions/first_decision.rs` |
@@ -92,7 +93,7 @@ use decisions::replaced_pods::ReplacedPods;
 use decisions::stalls::Expected;
 use decisions::unreleased::Unreleased;
 use decisions::unused_quota::UnusedQuota;
-use gates::Counters;
+use gates::{Counters, Satisfied};
 use intake::owners::{OwnerAnswer, Owners, Question};
 use intake::pods::PodLabels;
 use intake::rereads::{ReadAgain, Reread, Rereads};
@@ -214,6 +215,7 @@ pub struct Controller {
     writes: Writes,
     statuses: Statuses,
     counters: Counters,
+    satisfied: Satisfied,
     lists: Lists,
     phase: Phase,
     agenda: Agenda,
@@ -272,6 +274,7 @@ impl Controller {
             objects: ObjectCache::default(),
             cluster,
             counters: Counters::default(),
+            satisfied: Satisfied::default(),
             lists: Lists::new(sources),
             phase: Phase::Listing,
             agenda: Agenda::default(),

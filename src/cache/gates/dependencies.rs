@@ -70,13 +70,27 @@ pub struct Trouble {
     pub is_passing: bool,
 }
 
+/// What has changed about the objects of a kind.
+#[derive(Debug, Default)]
+pub struct KindChanges {
+    objects: ChangedObjects,
+    /// Rules whose condition was true of an object, and is not any more, or it is gone.
+    over: HashMap<NamespacedName, Vec<Arc<DependencyRule>>>,
+}
+
 /// Which objects of a kind the rules say something else of.
 #[derive(Debug)]
-pub enum ChangedObjects {
+enum ChangedObjects {
     /// These.
     Some(HashSet<NamespacedName>),
     /// Any of them.
     Any,
+}
+
+impl Default for ChangedObjects {
+    fn default() -> Self {
+        Self::Some(HashSet::default())
+    }
 }
 
 /// All kinds that gates wait for.
@@ -102,7 +116,7 @@ struct KindWatch {
     trouble: Option<Trouble>,
     /// What the rules say of each object, in their order. None: the rule is new, and has not seen it.
     outcomes: HashMap<NamespacedName, Box<[Option<Outcome>]>>,
-    changed: ChangedObjects,
+    changes: KindChanges,
 }
 
 impl Dependencies {
@@ -176,7 +190,7 @@ impl Dependencies {
                     watch.is_listed = false;
                 }
                 if !watch.is_listed {
-                    watch.changed = ChangedObjects::Any;
+                    watch.changes.objects = ChangedObjects::Any;
                 }
                 watch.trouble = Some(trouble);
             }
@@ -191,7 +205,8 @@ impl Dependencies {
         let outcomes: Box<[_]> = outcomes.into_iter().map(Some).collect();
         if watch.outcomes.get(&place) != Some(&outcomes) {
             watch.note(&place);
-            watch.outcomes.insert(place, outcomes);
+            let before = watch.outcomes.insert(place.clone(), outcomes);
+            watch.note_over(place, &before.unwrap_or_default());
         }
     }
 
@@ -199,9 +214,10 @@ impl Dependencies {
     pub fn remove(&mut self, kind: &GroupKind, namespace: &Arc<str>, name: &Arc<str>) {
         let place = (namespace.clone(), name.clone());
         if let Some(watch) = self.watches.get_mut(kind)
-            && watch.outcomes.remove(&place).is_some()
+            && let Some(before) = watch.outcomes.remove(&place)
         {
             watch.note(&place);
+            watch.note_over(place, &before);
         }
     }
 
@@ -210,7 +226,7 @@ impl Dependencies {
         if let Some(watch) = self.watches.get_mut(kind) {
             watch.is_listed = true;
             watch.trouble = None;
-            watch.changed = ChangedObjects::Any;
+            watch.changes.objects = ChangedObjects::Any;
         }
     }
 
@@ -286,17 +302,11 @@ impl Dependencies {
     }
 
     /// Takes out what has changed, by kind.
-    pub fn take_changed(&mut self) -> BTreeMap<GroupKind, ChangedObjects> {
+    pub fn take_changed(&mut self) -> BTreeMap<GroupKind, KindChanges> {
         let watches = self.watches.iter_mut();
-        let changed = watches.map(|(kind, watch)| {
-            let none = ChangedObjects::Some(HashSet::default());
-            (kind.clone(), std::mem::replace(&mut watch.changed, none))
-        });
-        changed
-            .filter(
-                |(_, changed)| !matches!(changed, ChangedObjects::Some(some) if some.is_empty()),
-            )
-            .collect()
+        let changes =
+            watches.map(|(kind, watch)| (kind.clone(), std::mem::take(&mut watch.changes)));
+        changes.filter(|(_, changes)| !changes.is_empty()).collect()
     }
 
     /// A held object still waits, and may have to be told something else about that.
@@ -313,21 +323,51 @@ impl Dependencies {
     /// Whether something was said of the object that one in `namespace` waits for.
     pub fn is_changed(
         &self,
-        changed: &BTreeMap<GroupKind, ChangedObjects>,
+        changed: &BTreeMap<GroupKind, KindChanges>,
         dependency: &Dependency<'_>,
         namespace: &str,
     ) -> bool {
-        let kind = dependency.rule.kind();
-        match (changed.get(kind), self.watches.get(kind)) {
-            (None, _) => false,
-            (Some(ChangedObjects::Any), _) | (_, None) => true,
-            (Some(ChangedObjects::Some(some)), Some(watch)) => {
-                let namespace = dependency.namespace(namespace, watch.is_namespaced);
-                namespace.is_ok_and(|namespace| {
-                    some.contains(&(namespace.into(), dependency.name.into()))
-                })
+        let Some(changes) = changed.get(dependency.rule.kind()) else {
+            return false;
+        };
+        let is_watched = self.watches.contains_key(dependency.rule.kind());
+        match &changes.objects {
+            ChangedObjects::Any => true,
+            ChangedObjects::Some(_) if !is_watched => true,
+            ChangedObjects::Some(some) => {
+                let place = self.place(dependency, namespace);
+                place.is_some_and(|place| some.contains(&place))
             }
         }
+    }
+
+    /// Whether the object that one in `namespace` waits for satisfied its condition meanwhile, and does so no more.
+    pub fn was_satisfied(
+        &self,
+        changed: &BTreeMap<GroupKind, KindChanges>,
+        dependency: &Dependency<'_>,
+        namespace: &str,
+    ) -> bool {
+        let changes = changed.get(dependency.rule.kind());
+        changes.is_some_and(|changes| {
+            let over = self.place(dependency, namespace);
+            let over = over.and_then(|place| changes.over.get(&place));
+            over.is_some_and(|rules| rules.contains(dependency.rule))
+        })
+    }
+
+    /// Where the object is that one in `namespace` waits for.
+    fn place(&self, dependency: &Dependency<'_>, namespace: &str) -> Option<NamespacedName> {
+        let watch = self.watches.get(dependency.rule.kind())?;
+        let namespace = dependency.namespace(namespace, watch.is_namespaced).ok()?;
+        Some((namespace.into(), dependency.name.into()))
+    }
+}
+
+impl KindChanges {
+    fn is_empty(&self) -> bool {
+        self.over.is_empty()
+            && matches!(&self.objects, ChangedObjects::Some(some) if some.is_empty())
     }
 }
 
@@ -341,7 +381,10 @@ impl KindWatch {
             is_listed: false,
             trouble: None,
             outcomes: HashMap::default(),
-            changed: ChangedObjects::Any,
+            changes: KindChanges {
+                objects: ChangedObjects::Any,
+                over: HashMap::default(),
+            },
         }
     }
 
@@ -356,17 +399,30 @@ impl KindWatch {
             *outcomes = kept.collect();
         }
         self.life = life;
-        self.changed = ChangedObjects::Any;
+        self.changes.objects = ChangedObjects::Any;
+    }
+
+    /// The rules have said this of an object before: of some it may have been true, and is not any more.
+    fn note_over(&mut self, place: NamespacedName, before: &[Option<Outcome>]) {
+        let now = self.outcomes.get(&place).map_or(&[][..], |now| now);
+        let rules = self.rules.iter().zip(before).enumerate();
+        let over = rules.filter(|(index, (_, before))| {
+            **before == Some(Outcome::Done) && now.get(*index) != Some(*before)
+        });
+        let over: Vec<_> = over.map(|(_, (rule, _))| rule.clone()).collect();
+        if !over.is_empty() {
+            self.changes.over.entry(place).or_default().extend(over);
+        }
     }
 
     /// The rules say something else of an object.
     fn note(&mut self, place: &NamespacedName) {
-        match &mut self.changed {
+        match &mut self.changes.objects {
             ChangedObjects::Any => {}
             ChangedObjects::Some(some) if some.len() < CHANGED_MAX => {
                 some.insert(place.clone());
             }
-            ChangedObjects::Some(_) => self.changed = ChangedObjects::Any,
+            ChangedObjects::Some(_) => self.changes.objects = ChangedObjects::Any,
         }
     }
 }

@@ -2,16 +2,48 @@
 //! when something has changed. What is known of the other objects is in `crate::cache::gates::dependencies`.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use sluice_gates::{CompiledAfter, Dependency, GroupKind, Waiting};
+use sluice_gates::{CompiledAfter, Dependency, DependencyRule, GroupKind, Waiting};
+use sluice_kinds::gates::Gate;
 
-use crate::cache::gates::dependencies::ChangedObjects;
+use crate::cache::Subject;
+use crate::cache::gates::dependencies::KindChanges;
 use crate::controller::Controller;
 use crate::plan::gates::action::GateNow;
 
 /// How many held objects are told something else in a second. Whoever may write an object that many others wait for
 /// could have events written about all of them again and again.
 const TOLD_PER_SECOND: usize = 100;
+
+/// What was true of the object that another one waits for, and is not any more: it may be gone by the time that the gate
+/// can be lifted. Kept while the gate holds whoever waited for it then.
+#[derive(Debug, Default)]
+pub struct Satisfied {
+    by_gate: BTreeMap<Gate, BTreeMap<Subject, (Arc<DependencyRule>, String)>>,
+}
+
+impl Satisfied {
+    fn note(&mut self, gate: &Gate, subject: &Subject, dependency: &Dependency<'_>) {
+        let of_gate = self.by_gate.entry(gate.clone()).or_default();
+        let what = (dependency.rule.clone(), dependency.plain());
+        of_gate.insert(subject.clone(), what);
+    }
+
+    /// Whether that was so of just this object. Somebody may have named another one since.
+    fn contains(&self, gate: &Gate, subject: &Subject, dependency: &Dependency<'_>) -> bool {
+        let of_gate = self.by_gate.get(gate);
+        let known = of_gate.and_then(|of_gate| of_gate.get(subject));
+        known.is_some_and(|(rule, named)| rule == dependency.rule && *named == dependency.plain())
+    }
+
+    fn retain(&mut self, holds: impl Fn(&Gate, &Subject) -> bool) {
+        self.by_gate.retain(|gate, of_gate| {
+            of_gate.retain(|subject, _| holds(gate, subject));
+            !of_gate.is_empty()
+        });
+    }
+}
 
 impl Controller {
     /// Has those kinds watched that Gates wait for.
@@ -29,6 +61,10 @@ impl Controller {
     /// Has those held objects planned of whose dependencies something else is known: at once where something is to be
     /// done, and some of the others, who are only told something else.
     pub(in crate::controller) fn look_after_dependencies(&mut self) {
+        self.satisfied.retain(|gate, subject| {
+            let gated = self.objects.gates_of(subject);
+            gated.is_some_and(|gated| gated.is_held && gated.gates.names().any(|name| name == gate))
+        });
         let changed = self.cluster.dependencies.take_changed();
         if !changed.is_empty() {
             self.look_at_changed(&changed);
@@ -39,7 +75,7 @@ impl Controller {
         self.agenda.plan_all(told);
     }
 
-    fn look_at_changed(&mut self, changed: &BTreeMap<GroupKind, ChangedObjects>) {
+    fn look_at_changed(&mut self, changed: &BTreeMap<GroupKind, KindChanges>) {
         let known = &self.cluster.dependencies;
         let (mut due, mut untold) = (Vec::new(), Vec::new());
         for (gate, object) in self.cluster.gates.iter() {
@@ -63,6 +99,11 @@ impl Controller {
                 }
                 let acts =
                     object.spec.deadline.is_some() && !gated.kept.has_expired(gate, gated.uid);
+                if known.was_satisfied(changed, &dependency, &held.namespace) {
+                    self.satisfied.note(gate, &held.subject, &dependency);
+                    due.push(held.subject.clone());
+                    continue;
+                }
                 let is_due = match known.check(&dependency, &held.namespace) {
                     Ok(()) => true,
                     Err(waiting) => acts && matches!(waiting, Waiting::Failed(_)),
@@ -80,6 +121,7 @@ impl Controller {
     /// Says whether such a gate is lifted from an object of `namespace` now.
     pub(super) fn look_at_dependency(
         &self,
+        (gate, subject): (&Gate, &Subject),
         after: &CompiledAfter,
         annotations: &BTreeMap<String, String>,
         namespace: &str,
@@ -92,6 +134,10 @@ impl Controller {
                 return;
             }
         };
+        if self.satisfied.contains(gate, subject, &dependency) {
+            now.opened = Some(satisfied(&dependency).into());
+            return;
+        }
         match self.cluster.dependencies.check(&dependency, namespace) {
             Ok(()) => now.opened = Some(satisfied(&dependency).into()),
             Err(waiting) => {

@@ -16,6 +16,7 @@ use sluice_crds::QueuePlace;
 use sluice_gates::Opening;
 use sluice_kinds::gates::Gate;
 
+pub use after::Satisfied;
 pub use counters::Counters;
 
 use super::Controller;
@@ -91,7 +92,7 @@ impl Controller {
         let annotations = kept.annotations();
         match &object.compiled {
             Ok(compiled) if let Some(after) = compiled.after() => {
-                self.look_at_dependency(after, annotations, namespace, &mut now);
+                self.look_at_dependency((gate, subject), after, annotations, namespace, &mut now);
             }
             Ok(compiled) => match compiled.opening(annotations, self.now.wall) {
                 Opening::NotScheduled => {}

@@ -1,5 +1,7 @@
 //! Gates by the clock: deadlines, a clock that jumps, and counters while not all kinds are listed.
 
+use sluice_gates::{GroupKind, Outcome};
+
 use super::*;
 
 const GATE: &str = "acme.io/budget";
@@ -291,6 +293,62 @@ async fn a_place_stays_taken_when_the_job_kind_goes() {
         }
         let given = play.seconds_until_write(5);
         assert!(given.is_some(), "{is_replaced}: it has ended");
+    }
+}
+
+/// Nobody has looked at it while it was there: what gates wait for is looked at once a second.
+#[tokio::test]
+async fn what_came_true_and_went_within_a_second_lets_through_what_waited() {
+    let last = json!({"apiVersion": "acme.io/v1", "kind": "Dataset",
+        "metadata": {"name": "a", "namespace": "blue", "uid": "uid-a"}});
+    let outcomes = |outcome: Outcome| {
+        let place = ("blue".into(), "a".into());
+        let outcomes = vec![outcome];
+        Change::Applied(Seen::Dependency { place, outcomes })
+    };
+    for (name, is_lifted) in [("was done", true), ("was never done", false)] {
+        let mut play = Play::new();
+        let rule = json!({"group": "acme.io", "kind": "Dataset",
+            "condition": "object.status.phase == 'Done'"});
+        play.list_settings_with_gate(&json!({"after": {"kinds": [rule]}}), &json!({}));
+        let mut waits = held_job();
+        waits["metadata"]["annotations"]["sluice.dev/after"] = json!("a");
+        let mut busy = younger();
+        busy["metadata"]["annotations"]["sluice.dev/after"] = json!("a");
+        play.list_jobs([waits, busy]);
+        let kind = GroupKind {
+            group: "acme.io".into(),
+            kind: "Dataset".into(),
+        };
+        let source = Source::Dependencies(kind, 1);
+        play.list(&source, []);
+        play.observe(&source, outcomes(Outcome::NotYet));
+        assert!(play.tick(1).is_empty(), "{name}");
+        if is_lifted {
+            play.observe(&source, outcomes(Outcome::Done));
+        }
+        let gone: DynamicObject = serde_json::from_value(last.clone()).unwrap();
+        play.observe(&source, Change::Deleted(Box::new(gone)));
+        let lifted = play.tick(1);
+        assert_eq!(lifted.len(), if is_lifted { 2 } else { 0 }, "{name}");
+        // Whoever comes later has not waited for it.
+        let mut late = younger();
+        late["metadata"]["name"] = json!("late");
+        late["metadata"]["uid"] = json!("uid-late");
+        late["metadata"]["annotations"]["sluice.dev/after"] = json!("a");
+        let jobs = play.jobs.clone().unwrap();
+        play.observe(&jobs, Change::Applied(seen(late)));
+        for write in lifted {
+            play.end(write, Reply::Unknown("the connection was lost".to_owned()));
+        }
+        let again: Vec<_> = (0..5).flat_map(|_| play.tick(1)).collect();
+        assert_eq!(
+            again.len(),
+            if is_lifted { 2 } else { 0 },
+            "{name}: {again:?}"
+        );
+        let is_late = |write: &InFlightWrite| write.subject.to_string() == "uid-late";
+        assert!(!again.iter().any(is_late), "{name}");
     }
 }
 

@@ -55,7 +55,7 @@ fn refused(known: &mut Dependencies, life: u64, is_passing: bool) {
 
 fn places(known: &mut Dependencies) -> Option<Vec<String>> {
     let changed = known.take_changed().remove(&kind());
-    let places = match changed.unwrap_or(ChangedObjects::Some(HashSet::default())) {
+    let places = match changed.unwrap_or_default().objects {
         ChangedObjects::Any => return None,
         ChangedObjects::Some(places) => places,
     };
