@@ -72,7 +72,7 @@ impl Controller {
     }
 
     /// What the Gate of `gate` says of an object now, if there is one.
-    pub(super) fn gate_now(
+    pub(in crate::controller) fn gate_now(
         &self,
         gate: &Gate,
         subject: &Subject,

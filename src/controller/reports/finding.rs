@@ -6,14 +6,16 @@ use std::sync::Arc;
 
 use k8s_openapi::jiff::Timestamp;
 use sluice_engine::{Explanation, LocalQueueKey, QueueName, WorkloadId};
-use sluice_kinds::gates::GateState;
+use sluice_kinds::gates::{Gate, GateState};
 use sluice_kinds::pod::PodMode;
 use sluice_kinds::view;
 
 use crate::cache::conditions::{self, Type};
+use crate::cache::held::Gated;
 use crate::cache::workload::workload_name;
 use crate::cache::{JobKey, JobRecord, PodKey, PodRecord, Subject, WorkloadKey, WorkloadRecord};
 use crate::controller::Controller;
+use crate::plan::gates::held_note;
 use crate::plan::workload::pending_reason::{self, NotReserved};
 use crate::process::hashing::HashMap;
 use crate::visibility::{Findings, Found, HOLDERS_MAX, Job, State, Stated, Why, WorkloadRef};
@@ -169,7 +171,8 @@ impl Controller {
         })?;
         let (group, kind) = self.kinds.group_kind(&key.kind)?;
         let state = state_of_job(job)?;
-        let id = Subject::Job(job.uid.clone()).id();
+        let subject = Subject::Job(job.uid.clone());
+        let told = self.why_held(&subject, namespace, job.into());
         let gates = gate_names(&job.gates);
         Some(self.stated(Stated {
             found: Found {
@@ -180,10 +183,10 @@ impl Controller {
                     name,
                 }),
             },
-            id,
+            id: subject.id(),
             namespace: namespace.clone(),
             since: job.created,
-            why: Some(held_by(state, &gates)),
+            why: Some(told),
             gates,
             local_queue: local_queue(namespace, &job.queue),
             ..nothing_of(state)
@@ -199,7 +202,7 @@ impl Controller {
         let subject = Subject::Pod(pod.uid.clone());
         let id = subject.id();
         let gates = gates_of_pod(pod);
-        let (state, why) = self.how_pod_stands(pod, &id, &gates)?;
+        let (state, why) = self.how_pod_stands(&key, pod, &id, &gates)?;
         let admitted = pod.recorded_admission();
         let admitted = admitted.filter(|_| matches!(state, State::Admitted | State::Evicted));
         Some(self.stated(Stated {
@@ -218,6 +221,7 @@ impl Controller {
     /// None for a pod that is not admitted by itself.
     fn how_pod_stands(
         &self,
+        key: &PodKey,
         pod: &PodRecord,
         id: &WorkloadId,
         gates: &[String],
@@ -231,7 +235,7 @@ impl Controller {
             return Some((State::Finished, None));
         }
         if !gates.is_empty() {
-            return Some((State::Gated, Some(held_by(State::Gated, gates))));
+            return Some(self.how_gated_pod_stands(key, pod, gates));
         }
         let state = match &explanation {
             Some(Explanation::Evicting { .. }) => State::Evicted,
@@ -241,13 +245,46 @@ impl Controller {
             None if pod.is_released() => State::Admitted,
             Some(_) | None => State::Pending,
         };
-        let key = self.objects.pods.key(&pod.uid);
         let told = explanation.and_then(|explanation| {
-            let head = self.name_of_head(&explanation, key.map(|key| &*key.namespace));
+            let head = self.name_of_head(&explanation, Some(&*key.namespace));
             pending_reason::waiting(&explanation, head.as_deref())
         });
         let told = told.map(|(reason, message)| why(reason.as_str(), &message));
         Some((state, told))
+    }
+
+    /// A pod that gates hold: by its own annotations, or by those of the object that it belongs to.
+    fn how_gated_pod_stands(
+        &self,
+        key: &PodKey,
+        pod: &PodRecord,
+        gates: &[String],
+    ) -> (State, Option<Why>) {
+        let job = self.job_of_pod(pod, &key.namespace);
+        let (subject, holder) = match job.filter(|_| pod.owner.is_some()) {
+            Some(job) => (Subject::Job(job.uid.clone()), Gated::from(job)),
+            None => (Subject::Pod(pod.uid.clone()), Gated::from(pod)),
+        };
+        if holder.kept.is_deactivated() {
+            let told = self.why_held(&subject, &key.namespace, holder);
+            return (State::Inactive, Some(told));
+        }
+        // Others have gates, too, of which no annotation tells.
+        let held = gate_names(holder.gates);
+        let told = if holder.is_held && gates.iter().all(|gate| held.contains(gate)) {
+            self.why_held(&subject, &key.namespace, holder)
+        } else {
+            let text = format!("Held until these gates are removed: {}", gates.join(", "));
+            why("Gated", &text)
+        };
+        (State::Gated, Some(told))
+    }
+
+    /// Why gates hold an object, or that it is deactivated.
+    fn why_held(&self, subject: &Subject, namespace: &str, gated: Gated<'_>) -> Why {
+        let gate = |gate: &Gate| self.gate_now(gate, subject, namespace, gated.kept);
+        let note = held_note::of(gated, &gate);
+        why(note.reason, &note.message)
     }
 
     /// Adds what the engine knows.
@@ -328,13 +365,14 @@ fn found_of_pod(key: &PodKey) -> Found {
 
 /// How a job stands that has no Workload. None if nothing holds it, so that it gets one, or needs none.
 fn state_of_job(job: &JobRecord) -> Option<State> {
-    if job.is_held_by_gates() {
-        return Some(State::Gated);
-    }
     if job.finished().is_some() {
         return None;
     }
-    job.gate_record.is_deactivated().then_some(State::Inactive)
+    // It stays so when its gates are lifted.
+    if job.gate_record.is_deactivated() {
+        return Some(State::Inactive);
+    }
+    job.is_held_by_gates().then_some(State::Gated)
 }
 
 /// The gates that hold something, or none if its annotation can't be read.
@@ -359,22 +397,6 @@ fn gates_of_pod(pod: &PodRecord) -> Vec<String> {
     gates.sort();
     gates.dedup();
     gates
-}
-
-fn held_by(state: State, gates: &[String]) -> Why {
-    if state == State::Inactive {
-        let text = "A gate was not lifted in time: the job is not queued before the record of that is removed";
-        return why("Deactivated", text);
-    }
-    if gates.is_empty() {
-        let text = "Held before its queue: its gate annotation breaks the rules and holds it until it is removed";
-        return why("Gated", text);
-    }
-    let text = format!(
-        "Held before its queue until these gates are lifted: {}",
-        gates.join(", ")
-    );
-    why("Gated", &text)
 }
 
 fn why(reason: &str, message: &str) -> Why {

@@ -26,6 +26,7 @@ use crate::process::term::Term;
 
 mod clocks;
 mod gates;
+mod held_notes;
 mod lost_workloads;
 mod opening;
 mod pod_usage;

@@ -5,4 +5,5 @@
 
 pub mod action;
 pub mod counter;
+pub mod held_note;
 pub mod status;

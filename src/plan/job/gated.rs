@@ -4,15 +4,15 @@
 
 use serde_json::json;
 use sluice_crds::{HELD_ANNOTATION, RELEASED_ANNOTATION};
-use sluice_kinds::gates::{Gate, GateState};
+use sluice_kinds::gates::Gate;
 use sluice_kinds::hold::Hold;
-use sluice_kinds::problem::summarize;
 use sluice_kinds::view::LabelledQueue;
 use sluice_kinds::{CompiledKind, Suspension};
 
 use crate::cache::JobRecord;
 use crate::cache::job::Reading;
-use crate::plan::gates::action::{self, GateAction, GateNow};
+use crate::plan::gates::action::{self, GateAction};
+use crate::plan::gates::held_note;
 use crate::plan::place_in_queue;
 use crate::plan::situation::JobSituation;
 use crate::plan::write_builders::{delete_workload, runs_unheld, suspend};
@@ -56,43 +56,7 @@ pub(super) fn each_pod(situation: &JobSituation<'_>) -> Plan {
 /// The note about a job that gates hold.
 fn held_note(situation: &JobSituation<'_>) -> Note {
     let JobSituation { job, gate, .. } = situation;
-    if let Some(by) = &job.gate_record.deactivated_by {
-        let now = Gate::parse(by, "").ok().and_then(|by| gate(&by));
-        return action::deactivated(by, now.as_ref());
-    }
-    match &job.gates {
-        GateState::Invalid(problems) => Note::warning(
-            "InvalidGate",
-            format!(
-                "Held, because a gate annotation is invalid: {}; remove the annotation, or create the object again with a valid one",
-                summarize(problems)
-            ),
-        ),
-        held_by => {
-            let said: Vec<_> = held_by.names().map(|name| (name, gate(name))).collect();
-            let described = said.iter();
-            let described: Vec<_> = described
-                .map(|(name, now)| action::described(name, now.as_ref()))
-                .collect();
-            let mut told = format!(
-                "Held until these gates are removed: {}",
-                described.join(", ")
-            );
-            if let Some(why) = job.gate_record.failures() {
-                told.push_str("; set because it can't be told whether they apply: ");
-                told.push_str(why);
-            }
-            // Where a deadline acts, it tells that.
-            let has_failed = |now: &GateNow| now.failed.is_some() && now.spec.deadline.is_none();
-            if said
-                .iter()
-                .any(|(_, now)| now.as_ref().is_some_and(has_failed))
-            {
-                return Note::warning(action::DEPENDENCY_FAILED, told);
-            }
-            Note::normal("Gated", told)
-        }
-    }
+    held_note::of((*job).into(), *gate)
 }
 
 /// A job whose pods can't be held: they come without Sluice's gate. One that can be suspended is.
