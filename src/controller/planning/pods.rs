@@ -14,6 +14,7 @@ use crate::cache::pods::Root;
 use crate::cache::{GroupKey, JobRecord, PodRecord, Subject, Uid};
 use crate::controller::Controller;
 use crate::controller::wakes::Wake;
+use crate::plan::gates::held_note;
 use crate::plan::pod::{self as plan, HeldBy};
 use crate::plan::{Note, Plan, group};
 use crate::process::invariants::violated;
@@ -64,8 +65,11 @@ impl Controller {
             let write = plan::take_over(&key, &pod, &record);
             return self.send_for_pods(subject, write, vec![note]);
         }
-        let gates_left = self.gates_left(&pod, &key.namespace);
-        if let Some(note) = gates_left.or_else(|| self.complaint(&key.namespace, &pod)) {
+        let note = self
+            .gates_left(&pod, &key.namespace)
+            .or_else(|| self.held_by_gates(&subject, &key.namespace, &pod))
+            .or_else(|| self.complaint(&key.namespace, &pod));
+        if let Some(note) = note {
             self.tell_about(&subject, note);
         }
     }
@@ -104,6 +108,17 @@ impl Controller {
         let is_settled = job.deleting || job.released || job.gate_record.is_deactivated();
         let waits_by_pods = self.waits_by_pods(pod, namespace);
         (!is_settled).then(|| plan::forged_gates(pod, job, waits_by_pods))?
+    }
+
+    /// Why its own gates hold a pod, if they do. That of an object holds its pods, the object is told.
+    fn held_by_gates(&self, subject: &Subject, namespace: &str, pod: &PodRecord) -> Option<Note> {
+        let is_deactivated = pod.gate_record.is_deactivated() && pod.is_gated_elsewhere();
+        let is_held = pod.is_held_by_gates() || pod.owner.is_none() && is_deactivated;
+        if !is_held {
+            return None;
+        }
+        let gate = |gate: &Gate| self.gate_now(gate, subject, namespace, &pod.gate_record);
+        Some(held_note::of(pod.into(), &gate))
     }
 
     /// Whether the pod's job needs no quota any more: its queue label is gone, and it has no gates. Edits of what is

@@ -30,6 +30,17 @@ impl Play {
         while !self.controller.go_on_finding(&mut finding, 1) {}
         finding.end().stated
     }
+
+    /// The events of one cycle about the object of this name.
+    fn told_about(&mut self, name: &str) -> Vec<(&'static str, String)> {
+        let events = self.controller.cycle(self.now).into_iter();
+        let events = events.filter_map(|output| match output {
+            Output::Tell(object, note) => Some((object, note)),
+            _ => None,
+        });
+        let about = events.filter(|(object, _)| object.name.as_deref() == Some(name));
+        about.map(|(_, note)| (note.reason, note.message)).collect()
+    }
 }
 
 fn held(mut object: Value, more: &Value) -> Value {
@@ -110,4 +121,30 @@ async fn visibility_says_why_a_gate_stays_closed() {
             "{message}"
         );
     }
+}
+
+#[tokio::test]
+async fn a_pod_is_told_once_which_gates_hold_it() {
+    let mut play = Play::new();
+    play.list_gate(&json!({"contact": "ann"}), []);
+    let pod = |revision: &str| {
+        let mut pod = held(pod(), &json!({}));
+        pod["metadata"]["resourceVersion"] = json!(revision);
+        Change::Applied(seen(pod))
+    };
+    play.observe(&Source::Pod, pod("9"));
+    let told = play.told_about("p");
+    assert_eq!(told, [("Gated", format!("{HELD} (ask ann)"))]);
+    play.observe(&Source::Pod, pod("10"));
+    play.pass(Duration::from_secs(1));
+    play.handle(Input::Tick);
+    assert_eq!(play.told_about("p"), []);
+    // Its Gate says something else.
+    let mut gate = own("Gate", "budget.acme.io", &json!({"contact": "bob"}));
+    gate["metadata"]["resourceVersion"] = json!("11");
+    play.observe(&Source::Gate, Change::Applied(seen(gate)));
+    assert_eq!(
+        play.told_about("p"),
+        [("Gated", format!("{HELD} (ask bob)"))]
+    );
 }
