@@ -69,6 +69,14 @@ impl GateState {
         held.into_iter().flatten()
     }
 
+    /// Whether `gate` is one of them.
+    pub fn contains(&self, gate: &Gate) -> bool {
+        match self {
+            Self::Held(gates) => gates.contains(gate),
+            Self::None | Self::Invalid(_) => false,
+        }
+    }
+
     /// Whether one of them holds the object until it names a queue.
     pub fn require_queue(&self) -> bool {
         self.names().any(Gate::is_queue_required)

@@ -63,7 +63,7 @@ impl Controller {
     pub(in crate::controller) fn look_after_dependencies(&mut self) {
         self.satisfied.retain(|gate, subject| {
             let gated = self.objects.gates_of(subject);
-            gated.is_some_and(|gated| gated.is_held && gated.gates.names().any(|name| name == gate))
+            gated.is_some_and(|gated| gated.is_held && gated.gates.contains(gate))
         });
         let changed = self.cluster.dependencies.take_changed();
         if !changed.is_empty() {

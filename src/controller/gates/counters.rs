@@ -246,7 +246,7 @@ impl Controller {
         }
         let gated = self.objects.gates_of(subject)?;
         let may_pass = !gated.has_ended
-            && gated.gates.names().any(|name| name == gate)
+            && gated.gates.contains(gate)
             && self.writes.may_be_lifted(subject, self.now.moment);
         may_pass.then_some(Given::InDoubt)
     }
@@ -259,7 +259,7 @@ impl Controller {
             return false;
         };
         !gated.kept.is_deactivated()
-            && gated.gates.names().any(|name| name == gate)
+            && gated.gates.contains(gate)
             && gated.gates.names().all(|name| counters.contains_key(name))
             && self.goes_on(subject, gated.queue)
     }
