@@ -48,14 +48,14 @@ struct Repeated {
 
 impl Attempts {
     /// A write has failed, or was in vain. Returns how often that was so in a row.
-    pub(super) fn failed(&mut self, subject: &Subject) -> u32 {
+    pub(super) fn note_failure(&mut self, subject: &Subject) -> u32 {
         let failed = self.failed.entry(subject.clone()).or_default();
         *failed = failed.saturating_add(1);
         *failed
     }
 
     pub(super) fn wait(&mut self, subject: &Subject) -> Duration {
-        let failed = self.failed(subject);
+        let failed = self.note_failure(subject);
         let doubled =
             BACKOFF_MIN.saturating_mul(1_u32.checked_shl(failed.min(12)).unwrap_or(u32::MAX));
         // Jobs that failed together come back apart: up to a fifth more, by their names.

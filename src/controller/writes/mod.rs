@@ -222,7 +222,7 @@ impl Writes {
 
     /// A write has failed, and is tried again at once.
     fn note_failure(&mut self, subject: &Subject) {
-        self.attempts.failed(subject);
+        self.attempts.note_failure(subject);
     }
 
     /// How often writes for the subject have failed in a row.

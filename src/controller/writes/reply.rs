@@ -115,15 +115,6 @@ impl Controller {
         self.not_done(&sent.subject, &sent.write);
     }
 
-    /// A write has not happened.
-    fn not_done(&mut self, subject: &Subject, write: &Write) {
-        if is_admission(write) {
-            self.not_admitted(subject, write);
-        } else {
-            self.later(subject, write);
-        }
-    }
-
     /// Nobody has answered, so the write may have happened.
     fn unknown(&mut self, sent: InFlightWrite, why: &str) {
         if happens_once(&sent.write) {

@@ -1,6 +1,7 @@
 //! When a job or pod is planned again after a write: at once, or after a backoff. How long that is follows from
 //! `attempts.rs`.
 
+use super::in_flight::is_admission;
 use crate::cache::{Subject, Uid};
 use crate::controller::Controller;
 use crate::controller::wakes::Wake;
@@ -23,10 +24,10 @@ impl Controller {
         self.sync(subject);
     }
 
-    /// An admission has not happened. It is tried again at once when that is new: until the workload may be admitted again its
-    /// quota is everybody's, also what was freed by preemption for it.
-    pub(super) fn not_admitted(&mut self, subject: &Subject, write: &Write) {
-        if self.writes.failures(subject) == 0 {
+    /// A write has not happened. An admission is tried again at once when it fails for the first time: while a workload backs
+    /// off, others may be admitted in its place, also with quota that was freed by preemption for it.
+    pub(super) fn not_done(&mut self, subject: &Subject, write: &Write) {
+        if is_admission(write) && self.writes.failures(subject) == 0 {
             self.writes.note_failure(subject);
             self.again(subject);
         } else {
