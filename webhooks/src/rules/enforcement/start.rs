@@ -49,7 +49,9 @@ pub(crate) fn needed(
     edit: &Edit<'_>,
     policy: &Policy,
 ) -> Result<Option<NeededRight>, Verdict> {
-    if beginning(request, edit, policy)? != Some(Beginning::LastGateLifted) {
+    // Asked again only where that is cheap: exceptions may have to be evaluated.
+    let may_lift = edit.old.is_some_and(|old| loses_last_gate(request, old));
+    if !may_lift || beginning(request, edit, policy)? != Some(Beginning::LastGateLifted) {
         return Ok(None);
     }
     let gate = Gate::queue_required();
