@@ -204,9 +204,8 @@ impl Dependencies {
         };
         let outcomes: Box<[_]> = outcomes.into_iter().map(Some).collect();
         if watch.outcomes.get(&place) != Some(&outcomes) {
-            watch.note(&place);
             let before = watch.outcomes.insert(place.clone(), outcomes);
-            watch.note_over(place, &before.unwrap_or_default());
+            watch.note(place, &before.unwrap_or_default());
         }
     }
 
@@ -216,8 +215,7 @@ impl Dependencies {
         if let Some(watch) = self.watches.get_mut(kind)
             && let Some(before) = watch.outcomes.remove(&place)
         {
-            watch.note(&place);
-            watch.note_over(place, &before);
+            watch.note(place, &before);
         }
     }
 
@@ -403,24 +401,27 @@ impl KindWatch {
     }
 
     /// The rules have said this of an object before: of some it may have been true, and is not any more.
-    fn note_over(&mut self, place: NamespacedName, before: &[Option<Outcome>]) {
-        let now = self.outcomes.get(&place).map_or(&[][..], |now| now);
+    fn note_over(&mut self, place: &NamespacedName, before: &[Option<Outcome>]) {
+        let now = self.outcomes.get(place).map_or(&[][..], |now| now);
         let rules = self.rules.iter().zip(before).enumerate();
         let over = rules.filter(|(index, (_, before))| {
             **before == Some(Outcome::Done) && now.get(*index) != Some(*before)
         });
-        let over: Vec<_> = over.map(|(_, (rule, _))| rule.clone()).collect();
-        if !over.is_empty() {
-            self.changes.over.entry(place).or_default().extend(over);
+        for (_, (rule, _)) in over {
+            let noted = self.changes.over.entry(place.clone()).or_default();
+            if !noted.contains(rule) {
+                noted.push(rule.clone());
+            }
         }
     }
 
-    /// The rules say something else of an object.
-    fn note(&mut self, place: &NamespacedName) {
+    /// The rules say something else of an object than before.
+    fn note(&mut self, place: NamespacedName, before: &[Option<Outcome>]) {
+        self.note_over(&place, before);
         match &mut self.changes.objects {
             ChangedObjects::Any => {}
             ChangedObjects::Some(some) if some.len() < CHANGED_MAX => {
-                some.insert(place.clone());
+                some.insert(place);
             }
             ChangedObjects::Some(_) => self.changes.objects = ChangedObjects::Any,
         }
