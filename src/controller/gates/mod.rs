@@ -8,7 +8,6 @@ mod after;
 mod counters;
 mod queue_required;
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
@@ -85,6 +84,7 @@ impl Controller {
         let object = self.cluster.gates.get(gate)?;
         let mut now = GateNow {
             spec: object.spec.clone(),
+            deadline: object.deadline(),
             opened: self.counters.opened(gate, subject).map(Into::into),
             closed: None,
             failed: None,
@@ -102,7 +102,6 @@ impl Controller {
             Err(_) => {
                 now.opened = None;
                 now.closed = Some("its Gate is not valid".to_owned());
-                Arc::make_mut(&mut now.spec).deadline = object.deadline();
             }
         }
         let named = object
@@ -138,7 +137,7 @@ pub fn count_changes(
     now: Timestamp,
 ) -> Vec<Note> {
     for gate in before.gates.names() {
-        let is_left = after.gates.names().any(|left| left == gate);
+        let is_left = after.gates.contains(gate);
         if !is_left
             && known.count_lifted(gate)
             && let (Some(name), Some(created)) = (gate.object_name(), after.created)

@@ -8,6 +8,7 @@ use sluice_crds::QUEUE_REQUIRED_GATE;
 use sluice_kinds::gates::Gate;
 use sluice_kinds::view::LabelledQueue;
 
+use crate::cache::gates::GateObject;
 use crate::cache::kept_gates::KeptGates;
 use crate::cache::{PodRecord, Subject};
 use crate::controller::Controller;
@@ -40,6 +41,7 @@ impl Controller {
         };
         GateNow {
             spec,
+            deadline: object.and_then(GateObject::deadline),
             opened: opened.map(Into::into),
             closed: closed.map(str::to_owned),
             failed: None,

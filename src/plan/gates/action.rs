@@ -29,6 +29,8 @@ pub const DEPENDENCY_FAILED: &str = "DependencyFailed";
 pub struct GateNow {
     /// The Gate.
     pub spec: Arc<GateSpec>,
+    /// Its deadline, if that acts.
+    pub deadline: Option<Deadline>,
     /// Why its gate is to be lifted now, if it is.
     pub opened: Option<Cow<'static, str>>,
     /// Why it is not, where that can be told.
@@ -123,7 +125,7 @@ fn expire<'a>(
     let due: Vec<_> = said
         .iter()
         .filter(|(gate, said)| said.opened.is_none() && !gated.kept.has_expired(gate, gated.uid))
-        .filter_map(|(gate, said)| Some((*gate, said.spec.deadline?, said)))
+        .filter_map(|(gate, said)| Some((*gate, said.deadline?, said)))
         .filter(|(_, deadline, said)| said.failed.is_some() || expires(*deadline, created) <= now)
         .collect();
     if due.is_empty() {
@@ -289,19 +291,15 @@ mod tests {
                 seconds: *seconds,
                 on_expiry: *on_expiry,
             };
-            let spec = GateSpec {
-                deadline: Some(deadline),
-                ..GateSpec::default()
-            };
             Some(GateNow {
-                spec: Arc::new(spec),
+                deadline: Some(deadline),
                 opened: opened
                     .contains(&gate.as_str())
                     .then_some("it is open".into()),
-                closed: None,
                 failed: failed
                     .contains(&gate.as_str())
                     .then(|| "Job.batch a has failed".to_owned()),
+                ..GateNow::default()
             })
         };
         let gated = Gated {

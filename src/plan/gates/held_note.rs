@@ -37,7 +37,7 @@ pub fn of(gated: Gated<'_>, gate_now: &dyn Fn(&Gate) -> Option<GateNow>) -> Note
                 told.push_str(why);
             }
             // Where a deadline acts, it tells that.
-            let has_failed = |now: &GateNow| now.failed.is_some() && now.spec.deadline.is_none();
+            let has_failed = |now: &GateNow| now.failed.is_some() && now.deadline.is_none();
             if said
                 .iter()
                 .any(|(_, now)| now.as_ref().is_some_and(has_failed))
