@@ -4,12 +4,12 @@ use sluice_gates::{GroupKind, Outcome};
 
 use super::*;
 
-const GATE: &str = "acme.io/budget";
+pub(super) const GATE: &str = "acme.io/budget";
 const NAME: &str = "budget.acme.io";
 
 impl Play {
     /// Everything is listed but Jobs, with this Gate.
-    fn list_settings_with_gate(&mut self, spec: &Value, status: &Value) {
+    pub(super) fn list_settings_with_gate(&mut self, spec: &Value, status: &Value) {
         self.list_settings();
         let mut gate = own("Gate", NAME, spec);
         gate["status"] = status.clone();

@@ -1,17 +1,15 @@
 //! What is told of what gates hold: by visibility, and by events.
 
+use super::gates::GATE;
 use super::*;
 use crate::visibility::{State, Stated, WorkloadRef};
 
-const GATE: &str = "acme.io/budget";
 const HELD: &str = "Held until these gates are removed: acme.io/budget";
 
 impl Play {
     /// Everything is listed but Jobs, with this Gate and these pods.
     fn list_gate(&mut self, spec: &Value, pods: impl IntoIterator<Item = Value>) {
-        self.list_settings();
-        let gate = own("Gate", "budget.acme.io", spec);
-        self.observe(&Source::Gate, Change::Applied(seen(gate)));
+        self.list_settings_with_gate(spec, &json!({}));
         for pod in pods {
             self.observe(&Source::Pod, Change::Applied(seen(pod)));
         }
