@@ -18,7 +18,7 @@ pub enum Waiting {
     BadName(Problem),
     /// Objects of the kind can't be watched.
     #[error(
-        "waits for {0}, and such objects can't be watched; the conditions of the Gate tell those who look after it why"
+        "waits for {0}, and such objects can't be watched; ask whoever looks after the Gate, whose conditions say why"
     )]
     NotWatched(String),
     /// Objects of the kind are being listed.

@@ -158,7 +158,7 @@ fn what_may_not_be_read_any_more_does_not_count() {
     refused(&mut known, 1, false);
     assert_eq!(
         waits(&known, &one, "x"),
-        "waits for A.acme.io \"x\", and such objects can't be watched; the conditions of the Gate tell those who look after it why"
+        "waits for A.acme.io \"x\", and such objects can't be watched; ask whoever looks after the Gate, whose conditions say why"
     );
     known.listed(&kind());
     assert_eq!(waits(&known, &one, "x"), "");
