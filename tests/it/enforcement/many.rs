@@ -1,4 +1,5 @@
-//! A namespace that comes to require a queue step by step, and leaves again, with five hundred objects of all kinds:
+//! A namespace that comes to require a queue step by step, and leaves again, with a hundred objects of all kinds (five hundred at
+//! full scale):
 //! none is lost, and none is freed wrongly at any revision.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,9 +19,10 @@ use crate::support::objects::{
 };
 use crate::support::pods::{Pod, check_usage, is_released, replicated};
 use crate::support::queues::{Limits, check_quota, nanos};
+use crate::support::scale::scaled;
 use crate::support::{DEADLINE, Scene, bed};
 
-/// How many of each are created in each step, and have to be judged: 100 in all.
+/// How many of each are created in each step at full scale, and have to be judged: 100 in all.
 const JOBS: usize = 40;
 const PODS: usize = 20;
 const DEPLOYMENTS: usize = 15;
@@ -44,7 +46,7 @@ struct Batch<'a> {
 impl Batch<'_> {
     fn names(&self, what: &str, count: usize) -> Vec<String> {
         let name = |index| format!("{}-{what}-{index}", self.at);
-        (0..count).map(name).collect()
+        (0..scaled(count)).map(name).collect()
     }
 
     /// Creates all of it, and checks what becomes of each. Returns the objects as they were stored.
@@ -189,7 +191,7 @@ fn check_admitted_first(jobs: &[Revision], workloads: &[Revision]) -> Result<usi
 }
 
 #[tokio::test]
-async fn five_hundred_objects_live_through_a_namespace_that_enrols_and_leaves() -> Result<()> {
+async fn objects_of_all_kinds_live_through_a_namespace_that_enrols_and_leaves() -> Result<()> {
     bed::own_running("enf-many", async |_, scene| {
         scene.queue(&[quota("cpu", QUOTA)]).await?;
         scene.create(&local_queue("default", &scene.ns)).await?;
@@ -223,19 +225,19 @@ async fn five_hundred_objects_live_through_a_namespace_that_enrols_and_leaves() 
         see_all(scene, &kind, &created).await?;
         assert_eq!(
             created.len(),
-            5 * (JOBS + PODS + DEPLOYMENTS + MADE_UP + OF_CRON_JOBS)
+            5 * scaled(JOBS + PODS + DEPLOYMENTS + MADE_UP + OF_CRON_JOBS)
         );
 
         let jobs = scene.history("Job", &jobs).await?;
         let pods = scene.history("Pod", &pods).await?;
         let workloads = scene.history("Workload", &workloads).await?;
-        assert_eq!(check_held(&jobs, left)?, JOBS + OF_CRON_JOBS);
-        assert_eq!(check_held(&trains.so_far(), left)?, MADE_UP);
+        assert_eq!(check_held(&jobs, left)?, scaled(JOBS + OF_CRON_JOBS));
+        assert_eq!(check_held(&trains.so_far(), left)?, scaled(MADE_UP));
         // The bare pods, and one of each Deployment.
-        assert_eq!(check_held(&pods, left)?, PODS + DEPLOYMENTS);
+        assert_eq!(check_held(&pods, left)?, scaled(PODS + DEPLOYMENTS));
         assert_eq!(
             check_admitted_first(&jobs, &workloads)?,
-            JOBS + OF_CRON_JOBS
+            scaled(JOBS + OF_CRON_JOBS)
         );
         let most = nanos(&json!(QUOTA));
         let queues = BTreeMap::from([(scene.ns.clone(), most)]);

@@ -9,6 +9,7 @@ use sluice_testbed::eventually;
 
 use crate::support::audit::{self, Request};
 use crate::support::objects::{self, GATED, Job, own, own_gate, quota};
+use crate::support::scale::scaled;
 use crate::support::{DEADLINE, bed};
 
 /// Renewals of the lease in a quiet window: one comes every two seconds.
@@ -234,16 +235,16 @@ pub async fn see_leading_again(log: &Path, before: usize) -> Result<()> {
 /// What gates hold costs nothing while nothing changes. `benches/gates.rs` has the figures of many more.
 #[tokio::test]
 async fn held_jobs_cost_no_write_while_nothing_changes() -> Result<()> {
-    const HELD: usize = 500;
+    let count = scaled(500);
     bed::own_running("writes-held", async |bed, scene| {
         let (gate, object) = own_gate(&scene.ns, "budget");
         let deadline = json!({"seconds": 86_400, "onExpiry": "Deactivate"});
         scene
             .apply(&own("Gate", &object, json!({"deadline": deadline})))
             .await?;
-        let jobs = (0..HELD).map(|index| Job::new(&format!("held-{index}")).gate(&gate).json());
+        let jobs = (0..count).map(|index| Job::new(&format!("held-{index}")).gate(&gate).json());
         scene.create_all(&jobs.collect::<Vec<_>>()).await?;
-        let holds_all = |gate: &Value| gate["status"]["held"] == HELD;
+        let holds_all = |gate: &Value| gate["status"]["held"] == count;
         scene.see("Gate", &object, "holding all", holds_all).await?;
         let log = bed.cp.audit_log();
         see_quiet(&log).await?;

@@ -13,6 +13,7 @@ use crate::support::history::Revision;
 use crate::support::objects::{self, name_of, quota, revision_of, with};
 use crate::support::persist::persist;
 use crate::support::pods::{Pod, check_gates, check_usage, gates, has_queue_gate};
+use crate::support::scale::scaled;
 use crate::support::{DEADLINE, Scene, audit, bed, into_value};
 
 /// Requests of one test at the same time.
@@ -87,16 +88,16 @@ async fn open(scene: &Scene<'_>, pod: &str, gate: &str, way: Way) -> Result<u128
     anyhow::bail!("somebody was always faster at {pod}")
 }
 
-/// 200 pods behind two foreign gates each, which go one by one in any order and in any way, while quota
+/// Pods behind two foreign gates each, which go one by one in any order and in any way, while quota
 /// for 40 is handed from one to the next. The gate of one pod in ten stays.
 #[tokio::test]
 async fn gates_are_lifted_in_any_order() -> Result<()> {
-    const PODS: usize = 200;
+    let count = scaled(200);
     const GATES: [&str; 2] = ["example.com/data", "example.com/licence"];
     bed::shared("race-gates", async |scene| {
         scene.queue(&[quota("cpu", "4")]).await?;
         let pods = scene.record("Pod").await?;
-        create_all(scene, PODS, |index| {
+        create_all(scene, count, |index| {
             let pod = Pod::new(&format!("pod-{index}")).queue("q").cpu("100m");
             pod.runs("0.3")
                 .scheduling_gate(GATES[0])
@@ -104,7 +105,7 @@ async fn gates_are_lifted_in_any_order() -> Result<()> {
         })
         .await?;
         let mut dice = Dice(4);
-        let mut turns: Vec<(usize, &str)> = (0..PODS)
+        let mut turns: Vec<(usize, &str)> = (0..count)
             .flat_map(|pod| GATES.map(|gate| (pod, gate)))
             .filter(|(pod, gate)| pod % 10 != 0 || *gate != GATES[1])
             .collect();
@@ -124,9 +125,9 @@ async fn gates_are_lifted_in_any_order() -> Result<()> {
                 }
             })
             .await?;
-        let held = PODS / 10;
+        let held = count / 10;
         scene
-            .see_so_many("succeeded", PODS - held, |pod| {
+            .see_so_many("succeeded", count - held, |pod| {
                 pod["status"]["phase"] == "Succeeded"
             })
             .await?;
@@ -144,7 +145,7 @@ async fn gates_are_lifted_in_any_order() -> Result<()> {
         }
         let history = scene.history("Pod", &pods).await?;
         let opened = opened.into_inner().unwrap();
-        assert_eq!(opened.len(), 2 * PODS - held);
+        assert_eq!(opened.len(), 2 * count - held);
         check_gates(&history, &opened)?;
         check_usage(&history, "cpu", "4", |_| true).map(drop)
     })
@@ -163,9 +164,9 @@ async fn create_all(scene: &Scene<'_>, count: usize, pod: impl Fn(usize) -> Pod)
 
 /// All pods of a queue that opens, while the controller is killed twice: all go, each by one write.
 #[tokio::test]
-async fn two_thousand_pods_are_ungated_at_once() -> Result<()> {
-    const PODS: usize = 2000;
-    const KILLS: [usize; 2] = [PODS / 10, PODS / 2];
+async fn thousands_of_pods_are_ungated_at_once() -> Result<()> {
+    let all = scaled(2000);
+    let quota_of_all = all.to_string();
     let sluice = SluiceOptions::new(bed::BINARY);
     let options = Options {
         // Nobody shall be busy with pods that no node takes.
@@ -176,23 +177,23 @@ async fn two_thousand_pods_are_ungated_at_once() -> Result<()> {
     bed::own("race-flood", sluice, options, async |bed, scene| {
         bed.sluice.start().await?;
         bed::see_leading(scene).await?;
-        let queue = objects::cluster_queue(&scene.ns, &scene.ns, &[quota("cpu", "2000")]);
+        let queue = objects::cluster_queue(&scene.ns, &scene.ns, &[quota("cpu", &quota_of_all)]);
         scene
             .queue_like(with(queue, "/spec/stopPolicy", json!("Hold")))
             .await?;
-        create_all(scene, PODS, |index| {
+        create_all(scene, all, |index| {
             Pod::new(&format!("pod-{index}")).queue("q")
         })
         .await?;
         scene
             .see("ClusterQueue", &scene.ns, "waited in by all", |queue| {
-                queue["status"]["pendingWorkloads"] == PODS
+                queue["status"]["pendingWorkloads"] == all
             })
             .await?;
         let pods = scene.record("Pod").await?;
         let begun = std::time::Instant::now();
         scene.stop("None").await?;
-        for count in KILLS {
+        for count in [all / 10, all / 2] {
             eventually("pods to be released", DEADLINE, async || {
                 match open_pods(&pods.so_far()) {
                     open if count <= open => Ok(()),
@@ -207,24 +208,24 @@ async fn two_thousand_pods_are_ungated_at_once() -> Result<()> {
             "all pods to be released",
             2 * DEADLINE,
             async || match open_pods(&pods.so_far()) {
-                PODS => Ok(()),
+                open if open == all => Ok(()),
                 open => Err(format!("{open}")),
             },
         )
         .await?;
         eprintln!(
-            "{PODS} pods released in {:?}, two restarts included",
+            "{all} pods released in {:?}, two restarts included",
             begun.elapsed()
         );
         scene
             .see("ClusterQueue", &scene.ns, "usage of all", |queue| {
                 let usage = &queue["status"]["flavorsUsage"][0]["resources"][0];
-                usage["total"] == "2k" || usage["total"] == "2000"
+                usage["total"] == "2k" || usage["total"] == quota_of_all.as_str()
             })
             .await?;
         let history = scene.history("Pod", &pods).await?;
         check_gates(&history, &BTreeSet::new())?;
-        check_usage(&history, "cpu", "2000", |_| true)?;
+        check_usage(&history, "cpu", &quota_of_all, |_| true)?;
         let mut written: BTreeMap<String, usize> = BTreeMap::new();
         for write in audit::writes(&bed.cp.audit_log())? {
             if write.resource == "pods" && write.has_succeeded() {
@@ -235,7 +236,11 @@ async fn two_thousand_pods_are_ungated_at_once() -> Result<()> {
         let twice: Vec<_> = written.iter().filter(|(_, count)| **count != 1).collect();
         ensure!(twice.is_empty(), "written twice: {twice:?}");
         // The answers to requests that were under way at a kill are not in the log.
-        ensure!(PODS - 2 * 64 <= written.len(), "{} written", written.len());
+        ensure!(
+            all - all.min(2 * 64) <= written.len(),
+            "{} written",
+            written.len()
+        );
         Ok(())
     })
     .await

@@ -6,10 +6,8 @@ use serde_json::{Value, json};
 
 use crate::support::objects::{self, GATED, GATES, Job, quota, with};
 use crate::support::pods::Pod;
+use crate::support::scale::scaled;
 use crate::support::{Scene, bed};
-
-/// More jobs, pods and groups of one tenant than anybody looks at one by one.
-const FLOOD: usize = 200;
 
 /// What a tenant may leave behind, each of which comes before the other's jobs and can't run, now or ever.
 fn nuisances() -> Vec<(&'static str, Vec<Value>)> {
@@ -17,9 +15,11 @@ fn nuisances() -> Vec<(&'static str, Vec<Value>)> {
     let gates = json!([{"name": "example.com/mine"}]);
     let template_gates = ["spec", "template", "spec", "schedulingGates"];
     let finalizers = ["metadata", "finalizers"];
-    let flood = (0..FLOOD).map(|n| job(&format!("flood-{n}")).cpu("3").json());
-    let pods = (0..FLOOD).map(|n| Pod::new(&format!("pod-{n}")).queue("q").cpu("3").json());
-    let groups = (0..FLOOD).map(|n| {
+    // More than anybody looks at one by one.
+    let many = scaled(200);
+    let flood = (0..many).map(|n| job(&format!("flood-{n}")).cpu("3").json());
+    let pods = (0..many).map(|n| Pod::new(&format!("pod-{n}")).queue("q").cpu("3").json());
+    let groups = (0..many).map(|n| {
         let pod = Pod::new(&format!("member-{n}")).queue("q");
         pod.group(&format!("crew-{n}"), 2).json()
     });

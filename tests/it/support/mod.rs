@@ -14,6 +14,7 @@ pub mod persist;
 pub mod plugin;
 pub mod pods;
 pub mod queues;
+pub mod scale;
 pub mod thief;
 pub mod visibility;
 pub mod widgets;

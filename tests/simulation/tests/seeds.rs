@@ -16,7 +16,7 @@ use std::time::Instant;
 use sluice_simulation::play::{Figures, Options, play};
 
 /// Seeds that are played without `SEEDS`, from which one on.
-const SEEDS: u64 = 80;
+const SEEDS: u64 = 40;
 const FIRST: u64 = 100;
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().unwrap())

@@ -6,8 +6,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
-/// Between two looks: short against a human's patience, long against the cost of one GET (~1 ms).
+/// Between the first two looks: short against a human's patience, long against the cost of one GET (~1 ms).
 const POLL: Duration = Duration::from_millis(50);
+
+/// Between two looks at what takes seconds: the waits of all tests that run at the same time share two cores.
+const POLL_MAX: Duration = Duration::from_millis(400);
 
 /// Polls `probe` until it gives a value; after `deadline` fails and says `what` was waited for.
 ///
@@ -31,6 +34,7 @@ pub async fn eventually<T, E: Display>(
     mut probe: impl AsyncFnMut() -> std::result::Result<T, E>,
 ) -> Result<T> {
     let start = Instant::now();
+    let mut poll = POLL;
     let mut seen: Option<E> = None;
     loop {
         let left = deadline.saturating_sub(start.elapsed());
@@ -46,7 +50,8 @@ pub async fn eventually<T, E: Display>(
                 None => bail!("waited {deadline:?} for {what}; no look came back"),
             }
         }
-        tokio::time::sleep(POLL).await;
+        tokio::time::sleep(poll).await;
+        poll = poll.mul_f32(1.3).min(POLL_MAX);
     }
 }
 
