@@ -28,6 +28,7 @@ pub mod quantity;
 mod resource_flavor;
 mod schema;
 mod workload;
+mod workload_name;
 
 pub use cluster_queue::{
     Backoff, ClusterQueue, ClusterQueueSpec, ClusterQueueStatus, FlavorFungibility,
@@ -65,6 +66,7 @@ pub use workload::{
     Admission, POD_GROUP_PREFIX, POD_PREFIX, PodSet, PodSetAssignment, PriorityClassRef,
     ReclaimablePod, RequeueState, Workload, WorkloadSpec, WorkloadStatus, not_queued,
 };
+pub use workload_name::{group_workload_name, workload_name};
 
 /// The API group of every type in this crate.
 pub const GROUP: &str = "sluice.dev";

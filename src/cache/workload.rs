@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use sluice_crds::{
     Admission, JOB_UID_LABEL, POD_GROUP_LABEL, PODS_MADE_BY_ANNOTATION, PodSet, Workload,
-    WorkloadSpec, WorkloadStatus,
+    WorkloadSpec, WorkloadStatus, group_workload_name, workload_name,
 };
 use sluice_kinds::metadata::group_version;
 use sluice_kinds::problem::summarize;
@@ -302,42 +302,5 @@ fn legible(spec: &Value, status: Option<&WorkloadStatus>) -> WorkloadSpec {
         active: spec.get("active").and_then(Value::as_bool).unwrap_or(true),
         pod_sets: pod_sets.collect(),
         ..WorkloadSpec::default()
-    }
-}
-
-/// The name of the Workload of a job: the job's name, so that people find it, and 64 bits of its
-/// UID, so that a job that is deleted and made again gets another one.
-pub fn workload_name(job: &str, uid: &str) -> String {
-    /// 253 that a name may have, less 16 digits and a dash.
-    const PREFIX_MAX: usize = 236;
-    let digits: String = uid
-        .chars()
-        .filter(char::is_ascii_alphanumeric)
-        .take(16)
-        .collect();
-    let prefix = job
-        .get(..PREFIX_MAX)
-        .unwrap_or(job)
-        .trim_end_matches(['-', '.']);
-    format!("{prefix}-{digits}")
-}
-
-/// The name of the Workload of a group of pods.
-pub fn group_workload_name(group: &str) -> String {
-    /// 253 that a name may have, less the suffix.
-    const PREFIX_MAX: usize = 243;
-    let prefix = group.get(..PREFIX_MAX).unwrap_or(group);
-    format!("{}-pod-group", prefix.trim_end_matches(['-', '.']))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_differ_by_uid_and_fit() {
-        let uid = "0f8fad5b-d9cb-469f-a165-70867728950e";
-        assert_eq!(workload_name("train", uid), "train-0f8fad5bd9cb469f");
-        assert_eq!(workload_name(&"x".repeat(253), uid).len(), 253);
     }
 }

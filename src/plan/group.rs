@@ -12,6 +12,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::api::ObjectMeta;
 use sluice_crds::{
     JOB_UID_LABEL, POD_GROUP_LABEL, PODS_MADE_BY_ANNOTATION, ReclaimablePod, Workload,
+    group_workload_name,
 };
 use sluice_kinds::pod::{PodGroup, PodPhase};
 use sluice_kinds::view::{Finished, LabelledQueue};
@@ -20,7 +21,6 @@ use self::disagreement::PODS_DISAGREE;
 use self::members::{asks_for, counted, group, pod_sets};
 pub use self::members::{gates_left, is_ready, present, role_of};
 use crate::cache::conditions::{self, Type};
-use crate::cache::workload::group_workload_name;
 use crate::cache::{GroupKey, PodKey, PodRecord, WorkloadKey, WorkloadRecord};
 use crate::plan::eviction_steps::requeue;
 use crate::plan::evictions::cause::Cause;

@@ -10,14 +10,13 @@ mod status;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::ObjectMeta;
-use sluice_crds::{JOB_UID_LABEL, Workload, WorkloadSpec};
+use sluice_crds::{JOB_UID_LABEL, Workload, WorkloadSpec, workload_name};
 use sluice_kinds::CompiledKind;
 use sluice_kinds::devices::uncounted;
 use sluice_kinds::metadata::api_version;
 use sluice_kinds::view::{PodSetView, bad_min_counts};
 use sluice_translate as translate;
 
-use crate::cache::workload::workload_name;
 use crate::cache::{JobKey, JobRecord, WorkloadRecord};
 use crate::plan::workload::placement::{own_count, own_placement, reduced_count};
 use priority::Priority;

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use k8s_openapi::jiff::Timestamp;
+use sluice_crds::workload_name;
 use sluice_engine::{Explanation, LocalQueueKey, QueueName, WorkloadId};
 use sluice_kinds::gates::{Gate, GateState};
 use sluice_kinds::pod::PodMode;
@@ -12,7 +13,6 @@ use sluice_kinds::view;
 
 use crate::cache::conditions::{self, Type};
 use crate::cache::held::Gated;
-use crate::cache::workload::workload_name;
 use crate::cache::{JobKey, JobRecord, PodKey, PodRecord, Subject, WorkloadKey, WorkloadRecord};
 use crate::controller::Controller;
 use crate::plan::gates::held_note;

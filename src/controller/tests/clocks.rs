@@ -27,7 +27,7 @@ impl Play {
         self.list(&Source::ClusterQueue, [own("ClusterQueue", "q", &spec)]);
         let mut workload = own(
             "Workload",
-            &crate::cache::workload::workload_name("a", "uid-a"),
+            &sluice_crds::workload_name("a", "uid-a"),
             &json!({"queueName": "main", "priority": 0,
                 "jobCreationTimestamp": "2026-11-23T11:00:00Z",
                 "podSets": [{"name": "main", "count": 1, "requests": {"cpu": "1"}}]}),
