@@ -3,12 +3,13 @@
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
+use sluice_testbed::eventually;
 
 use crate::support::bed;
 use crate::support::objects::{self, Job, name_of, own_gate, quota};
 use crate::support::pods::Pod;
 use crate::support::visibility::{free_port, get, options, register, see};
-use crate::support::{Scene, refusal};
+use crate::support::{DEADLINE, Scene, plugin, refusal};
 
 /// Where the explanation of a job's Workload is, whether or not it has one yet.
 async fn of_job(scene: &Scene<'_>, name: &str) -> Result<String> {
@@ -218,7 +219,9 @@ async fn jobs_behind_gates_pods_and_groups_are_explained_too() -> Result<()> {
             .await?;
         scene.see_admitted("runs").await?;
 
-        let (gate, _) = own_gate(&scene.ns, "budget");
+        let (gate, object) = own_gate(&scene.ns, "budget");
+        let spec = json!({"description": "Waits for a budget", "contact": "#finops"});
+        scene.create(&objects::own("Gate", &object, spec)).await?;
         scene.create(&job("held", "1").gate(&gate).json()).await?;
         let held = of_job(scene, "held").await?;
         let found = see(scene, None, &held, is_state("Gated")).await?;
@@ -228,6 +231,22 @@ async fn jobs_behind_gates_pods_and_groups_are_explained_too() -> Result<()> {
                 && found["job"]["name"] == "held"
                 && found["localQueueName"] == "q",
             "{found}"
+        );
+        let waits_for = format!("{gate} (Waits for a budget; ask #finops)");
+        let explain = format!("explain job/held -n {}", scene.ns);
+        let told = eventually(
+            "the plugin to tell what the gate waits for",
+            DEADLINE,
+            async || {
+                let (code, told, notes) = plugin::run(bed, &explain).await?;
+                ensure!(code == 0 && told.contains(&waits_for), "{told}{notes}");
+                anyhow::Ok(told)
+            },
+        )
+        .await?;
+        ensure!(
+            told.contains("Requests:") && told.contains("cpu 1"),
+            "{told}"
         );
         // The same question is answered when the gate is lifted.
         let lift =

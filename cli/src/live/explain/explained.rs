@@ -96,6 +96,18 @@ impl Explained {
         Some((explained, held))
     }
 
+    /// Takes what visibility.sluice.dev says of a job that gates hold: also what each of them waits for.
+    pub(super) fn hear(&mut self, explanation: Value) {
+        let text = |field: &str| explanation.get(field).and_then(Value::as_str);
+        if let (Some(reason), Some(message)) = (text("reason"), text("message")) {
+            (self.job.reason, self.job.message) = (reason.to_owned(), message.to_owned());
+            if !self.told.is_empty() {
+                self.told = vec![(reason.to_owned(), message.to_owned())];
+            }
+        }
+        self.explanation = Some(explanation);
+    }
+
     /// Whether it is an object that has no Workload yet, as gates hold it: only the object says what it asks for.
     pub fn is_of_gated_object(&self) -> bool {
         let Job { state, kind, .. } = &self.job;

@@ -6,9 +6,11 @@
 mod answer;
 mod events;
 mod explained;
+pub mod gated;
 pub mod requests;
 mod text;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
@@ -99,11 +101,8 @@ impl Explain {
                 .await;
         };
         if explained.is_of_gated_object() {
-            let requests = async {
-                let served = Served::ask(client).await?;
-                requests::of_object(client, &served, &explained.job).await
-            };
-            explained.requests = or_note("what it requests", requests.await, tell)?;
+            let served = Served::ask(client).await;
+            gated::read_object(client, served.map(Arc::new), &mut explained, tell).await?;
         }
         // It takes seconds, and is another one each time.
         if !self.view.is_watch() {
@@ -144,9 +143,12 @@ impl Explain {
             let resource = served.named(word)?;
             let objects = resource.objects(client, Some(namespace));
             let object = answer("read the object", objects.get(name)).await?;
-            if let Some((mut gated, held)) = Explained::gated(&object.metadata, &resource.api) {
-                gated.requests = requests::asked(client, &served, &resource, &object).await;
-                return Look::of(self.view.output, &gated, |_| gated_text(&gated, &held));
+            if let Some((mut explained, held)) = Explained::gated(&object.metadata, &resource.api) {
+                let read = (&resource, &object);
+                gated::add(client, &served, read, &mut explained, tell).await?;
+                return Look::of(self.view.output, &explained, |_| {
+                    gated_text(&explained, &held)
+                });
             }
             uids.extend(object.uid());
         }

@@ -14,8 +14,8 @@ use sluice_kinds::requests::PodDefaults;
 use sluice_kinds::view::PodSetView;
 use sluice_translate as translate;
 
-use super::super::jobs::{Job, view_of};
-use crate::cluster::{ClusterError, Declared, Resource, Served, answer, declared};
+use super::super::jobs::view_of;
+use crate::cluster::{Declared, Resource, Served, declared};
 use crate::rules::shipped;
 
 /// Amounts of resources.
@@ -71,23 +71,6 @@ pub fn held_by_pod(pod: &Pod) -> Requests {
         asks,
         view.is_bound,
     ))
-}
-
-/// What the object of a job asks for that has no Workload; nothing of a kind that is not served.
-///
-/// # Errors
-/// The API server refuses or does not answer.
-pub async fn of_object(
-    client: &Client,
-    served: &Served,
-    job: &Job,
-) -> Result<Requests, ClusterError> {
-    let Some(resource) = served.of_kind(&job.group, "", &job.kind) else {
-        return Ok(Requests::new());
-    };
-    let objects = resource.objects(client, Some(&job.namespace));
-    let object = answer("read the object", objects.get(&job.name)).await?;
-    Ok(asked(client, served, &resource, &object).await)
 }
 
 /// What an object asks for by itself: a namespace may add to that when it is queued. Nothing if it can't be read.

@@ -8,7 +8,7 @@ use super::super::status;
 use super::answer::Answer;
 use super::explained::Explained;
 use crate::cluster::age::age;
-use crate::table::{NONE, columns, fields};
+use crate::table::{NONE, columns, fields, printable};
 
 /// How many of those ahead are named.
 const NAMED_MAX: usize = 5;
@@ -69,7 +69,7 @@ pub(super) fn text(explained: &Explained, now: Timestamp) -> String {
         text.extend(["\n", &table]);
     }
     if job.state == State::Gated && !job.message.is_empty() {
-        text.extend(["\n", &job.message, "\n"]);
+        text.extend(["\n", &printable(&job.message), "\n"]);
     }
     if !explained.told.is_empty() {
         let rows: Vec<Vec<String>> = explained
@@ -98,6 +98,9 @@ pub(super) fn gated_text(gated: &Explained, held: &[String]) -> String {
     let requests = requests(gated);
     if !requests.is_empty() {
         text.push_str(&fields(&[("Requests", requests)], 0));
+    }
+    if gated.explanation.is_some() {
+        text.extend(["\n", &printable(&job.message), "\n"]);
     }
     text
 }

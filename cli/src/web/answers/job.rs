@@ -12,9 +12,9 @@ use super::timeline::{Turn, turns};
 use super::viewer::{Answer, Viewer};
 use crate::cluster::{ClusterError, Resource, answer};
 use crate::live::LiveError;
-use crate::live::explain::requests::{Requests, of_object};
+use crate::live::explain::gated::read_object;
 use crate::live::explain::{Explained, events_about, explained};
-use crate::live::jobs::{Called, Job};
+use crate::live::jobs::Called;
 use crate::web::problem::{Problem, Problems};
 
 /// A job with its life.
@@ -47,9 +47,9 @@ impl Viewer {
         if let Some(explained) = &mut explained {
             without_time(explained);
             if explained.is_of_gated_object() {
-                let requests = self.requests_of_object(&explained.job).await;
-                let requests = requests.map_err(LiveError::from);
-                explained.requests = problems.or_nothing("what it requests", requests)?;
+                let served = self.served().await;
+                let read = read_object(&self.client, served, explained, &mut problems.tell()).await;
+                problems.or_nothing("what it requests", read)?;
             }
         }
         let mut workloads = objects.workloads.iter();
@@ -82,11 +82,6 @@ impl Viewer {
             gates,
         };
         Ok(Answer::new(life, problems))
-    }
-
-    async fn requests_of_object(&self, job: &Job) -> Result<Requests, ClusterError> {
-        let served = self.served().await?;
-        of_object(&self.client, &served, job).await
     }
 
     /// What is known of the object itself. There is none of a pod group.
