@@ -6,6 +6,7 @@
 //! | `list`, `show`, `lift` | one command each: what it asks, and in which order |
 //! | `outcome` | what the commands share: how each ends, and why it can't be run |
 //! | `lift_patch` | an object with gates: the patch that lifts one of them, and what is left |
+//! | `opening` | what the spec of a Gate says, in words |
 //! | `text` | what is printed |
 //!
 //! Must not know what any gate waits for.
@@ -18,6 +19,7 @@ use crate::cluster::{Tell, run};
 mod lift;
 mod lift_patch;
 mod list;
+mod opening;
 mod outcome;
 mod show;
 mod text;

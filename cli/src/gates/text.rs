@@ -7,6 +7,7 @@ use sluice_crds::{Deadline, Gate as GateObject, HeldObject, Lifting, OnExpiry};
 use sluice_kinds::gates::Gate;
 
 use super::lift_patch::{Outcome, left};
+use super::opening;
 use super::outcome::Ended;
 use crate::cluster::Told;
 use crate::cluster::age::{age, span};
@@ -84,6 +85,8 @@ pub fn shown(
         ("Gate Object", object.name_any()),
         ("Description", text(&spec.description)),
         ("Contact", text(&spec.contact)),
+        ("Opens", opening::in_full(spec, status.passed)),
+        ("Holds", opening::born_with(spec.applies_to.as_ref())),
         ("Lifted By", lifted_by),
         ("You May Lift", you),
         (
@@ -98,6 +101,13 @@ pub fn shown(
                     )
                 },
             ),
+        ),
+        (
+            "Backlogged",
+            spec.backlog
+                .as_ref()
+                .and_then(opening::backlog)
+                .unwrap_or_else(|| NONE.to_owned()),
         ),
         ("Held", status.held.to_string()),
         ("Oldest", oldest.unwrap_or_else(|| NONE.to_owned())),
@@ -158,6 +168,7 @@ pub fn table(objects: &[GateObject], is_wide: bool, now: Timestamp) -> String {
         "GATE",
         "HELD",
         "OLDEST",
+        "OPENS",
         "DEADLINE",
         "LIFTING",
         "DESCRIPTION",
@@ -186,6 +197,7 @@ fn row(object: &GateObject, is_wide: bool, now: Timestamp) -> Vec<String> {
         Gate::of_object(&name).map_or(name, |gate| gate.to_string()),
         status.held.to_string(),
         since(status.oldest_since.as_ref().map(|since| since.0)),
+        opening::in_a_word(&object.spec).to_owned(),
         deadline(object.spec.deadline),
         lifting(object.spec.lifting).to_owned(),
         line(&object.spec.description),

@@ -175,6 +175,7 @@ fn listed_and_shown(owner: &Path, user: &Path, b: &str) {
             "GATE",
             "HELD",
             "OLDEST",
+            "OPENS",
             "DEADLINE",
             "LIFTING",
             "DESCRIPTION"
@@ -182,7 +183,7 @@ fn listed_and_shown(owner: &Path, user: &Path, b: &str) {
     );
     assert_eq!(
         lines[1].join(" "),
-        "acme.io/budget 0 <none> 24h Notify Owners Waits for a budget"
+        "acme.io/budget 0 <none> Approval 24h Notify Owners Waits for a budget"
     );
     let json: Value = serde_json::from_str(&ok(user, "list -o json")).unwrap();
     assert_eq!(json["items"][0]["spec"]["contact"], "#finops");
