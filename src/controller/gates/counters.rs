@@ -14,7 +14,7 @@ use sluice_kinds::view::LabelledQueue;
 use crate::cache::held::Held;
 use crate::cache::{JobRecord, Subject};
 use crate::controller::Controller;
-use crate::plan::gates::counter::{self, PlaceAtGate};
+use crate::plan::gates::counter::{self, PlaceAtGate, WithoutPlace};
 use crate::plan::workload::priority::Priority;
 
 /// Why such a gate is lifted, in the record of the object.
@@ -261,18 +261,42 @@ impl Controller {
         !gated.kept.is_deactivated()
             && gated.gates.contains(gate)
             && gated.gates.names().all(|name| counters.contains_key(name))
-            && self.goes_on(subject, gated.queue)
+            && self.does_not_go_on(subject, gated.queue).is_none()
     }
 
-    /// Whether an object starts or is queued when no gate holds it. Nothing is lifted while its kind is not planned; and
-    /// of what can't be read only where its pods go on by themselves.
-    fn goes_on(&self, subject: &Subject, queue: &LabelledQueue) -> bool {
+    /// Why `gate` with its `limit` gives no place to an object that it holds.
+    pub(super) fn without_place(
+        &self,
+        gate: &Gate,
+        subject: &Subject,
+        limit: usize,
+    ) -> Option<WithoutPlace> {
+        let gated = self.objects.gates_of(subject)?;
+        let counts = |name: &Gate| {
+            let object = self.cluster.gates.get(name);
+            object.is_some_and(|object| object.limit().is_some())
+        };
+        let not_shown = self.counters.not_shown(gate);
+        if let Some(why) = self.does_not_go_on(subject, gated.queue) {
+            Some(why)
+        } else if !gated.gates.names().all(counts) {
+            Some(WithoutPlace::OtherGates)
+        } else if counter::free(limit, self.objects.passed(gate), not_shown) == 0 {
+            Some(WithoutPlace::Taken(limit))
+        } else {
+            None
+        }
+    }
+
+    /// Why an object neither starts nor is queued when no gate holds it. Nothing is lifted while its kind is not planned;
+    /// and of what can't be read only where its pods go on by themselves.
+    fn does_not_go_on(&self, subject: &Subject, queue: &LabelledQueue) -> Option<WithoutPlace> {
         let job = self.objects.job_of(subject);
         if job.is_some_and(|(key, job)| {
             let is_planned = self.kinds.has_listed(&key.kind) && !self.kinds.is_retiring(&key.kind);
             !is_planned || job.reading.is_err() && job.hold != Hold::EachPod
         }) {
-            return false;
+            return Some(WithoutPlace::NotStarted);
         }
         let suspension = job.map_or(Suspension::None, |(_, job)| job.suspension());
         let namespace = match (subject, job) {
@@ -280,7 +304,7 @@ impl Controller {
             (Subject::Pod(uid), None) => self.objects.pods.key(uid).map(|key| &key.namespace),
             (_, None) => None,
         };
-        counter::goes_on(queue, suspension, &|queue| {
+        counter::does_not_go_on(queue, suspension, &|queue| {
             namespace.is_some_and(|namespace| {
                 let key = LocalQueueKey::new(namespace.clone(), queue);
                 let active = self.engine.local_queue_active(&key);

@@ -89,6 +89,10 @@ impl Controller {
             closed: None,
             failed: None,
         };
+        if let (Some(limit), None) = (object.limit(), &now.opened) {
+            let why = self.without_place(gate, subject, limit);
+            now.closed = why.map(|why| why.to_string());
+        }
         let annotations = kept.annotations();
         match &object.compiled {
             Ok(compiled) if let Some(after) = compiled.after() => {

@@ -1,5 +1,5 @@
-//! Gates with a counter (`spec.counter`): how many places are free, and who gets the next one. Which places were given and
-//! are not shown yet is not known here (`controller/gates/counters.rs`).
+//! Gates with a counter (`spec.counter`): how many places are free, who gets the next one, and why an object gets none.
+//! Which places were given and are not shown yet is not known here (`controller/gates/counters.rs`).
 
 use std::cmp::Reverse;
 
@@ -35,19 +35,46 @@ pub fn first(waiting: impl Iterator<Item = PlaceAtGate>, count: usize) -> Vec<Su
     first.map(|PlaceAtGate(_, _, subject)| subject).collect()
 }
 
-/// Whether an object starts or is queued when no gate holds it: what its user has suspended, or what names a queue that
-/// admits nothing, would take a place for nothing.
-pub fn goes_on(
+/// Why an object gets no place at a gate with a counter, for whoever waits.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum WithoutPlace {
+    #[error("no place for what its user has suspended")]
+    Suspended,
+    #[error("no place for what has an invalid queue label")]
+    InvalidQueue,
+    #[error(
+        "no place for what waits in the LocalQueue {0:?}, which does not exist or is not active"
+    )]
+    InactiveQueue(String),
+    /// It can't be read, or nothing of its kind is planned now.
+    #[error("no place for what Sluice can't start now")]
+    NotStarted,
+    #[error("no place before the gates without a counter are removed")]
+    OtherGates,
+    #[error("all places are taken (limit {0})")]
+    Taken(usize),
+}
+
+/// Why an object would neither start nor be queued if no gate held it: what its user has suspended, or what names a queue
+/// that admits nothing, would take a place for nothing.
+pub fn does_not_go_on(
     queue: &LabelledQueue,
     suspension: Suspension,
     is_active: &dyn Fn(&str) -> bool,
-) -> bool {
+) -> Option<WithoutPlace> {
     match queue {
-        LabelledQueue::None => matches!(suspension, Suspension::None | Suspension::BySluice),
-        LabelledQueue::Invalid(_) => false,
-        LabelledQueue::Named(queue) => {
-            suspension != Suspension::ByUser && is_active(queue.as_str())
+        LabelledQueue::Invalid(_) => Some(WithoutPlace::InvalidQueue),
+        LabelledQueue::Named(queue) if !is_active(queue.as_str()) => {
+            Some(WithoutPlace::InactiveQueue(queue.clone()))
         }
+        LabelledQueue::Named(_) if suspension == Suspension::ByUser => {
+            Some(WithoutPlace::Suspended)
+        }
+        LabelledQueue::Named(_) => None,
+        LabelledQueue::None => match suspension {
+            Suspension::None | Suspension::BySluice => None,
+            Suspension::AtCreation | Suspension::ByUser => Some(WithoutPlace::Suspended),
+        },
     }
 }
 
@@ -59,6 +86,40 @@ mod tests {
     fn places_are_free_up_to_the_limit() {
         assert_eq!(free(3, 1, 1), 1);
         assert_eq!(free(3, 3, 1), 0, "the limit was lowered");
+    }
+
+    #[test]
+    fn what_would_not_start_has_no_place() {
+        let named = |name: &str| LabelledQueue::Named(name.into());
+        let cases = [
+            (LabelledQueue::None, Suspension::None, None),
+            (LabelledQueue::None, Suspension::BySluice, None),
+            (
+                LabelledQueue::None,
+                Suspension::AtCreation,
+                Some(WithoutPlace::Suspended),
+            ),
+            (
+                LabelledQueue::None,
+                Suspension::ByUser,
+                Some(WithoutPlace::Suspended),
+            ),
+            (named("q"), Suspension::AtCreation, None),
+            (
+                named("q"),
+                Suspension::ByUser,
+                Some(WithoutPlace::Suspended),
+            ),
+            (
+                named("stopped"),
+                Suspension::None,
+                Some(WithoutPlace::InactiveQueue("stopped".into())),
+            ),
+        ];
+        for (queue, suspension, expected) in cases {
+            let why = does_not_go_on(&queue, suspension, &|queue| queue == "q");
+            assert_eq!(why, expected, "{queue:?}, {suspension:?}");
+        }
     }
 
     #[test]

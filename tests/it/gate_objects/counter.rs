@@ -13,6 +13,7 @@ use crate::support::objects::{
     GATED, Job, is_complete, local_queue, name_of, own, own_gate, priority_class, quota,
 };
 use crate::support::pods::Pod;
+use crate::support::scale::scaled;
 use crate::support::{DEADLINE, Scene, bed, refusal, see_a_second_pass};
 
 both_ways!(
@@ -23,9 +24,7 @@ both_ways!(
 );
 
 const LIFTED: &str = "sluice.dev/lifted-gates";
-const KILLS: usize = 10;
 const LIMIT: usize = 3;
-const JOBS: usize = 200;
 
 fn is_held(job: &Value) -> bool {
     job["metadata"]["annotations"][GATED].is_string()
@@ -211,8 +210,17 @@ async fn what_would_not_start_takes_no_place(admission: Admission) -> Result<()>
             .create(&Job::new("runs").queue("q").gate(&gate).json())
             .await?;
         scene.see_complete("runs").await?;
-        for name in ["suspended", "nowhere"] {
+        let told = [
+            ("suspended", "no place for what its user has suspended"),
+            (
+                "nowhere",
+                "no place for what waits in the LocalQueue \"not-there\", which does not exist or is not active",
+            ),
+        ];
+        for (name, why) in told {
             ensure!(is_held(&scene.get("Job", name).await?), "{name}");
+            let told = scene.see_event(name, "Gated").await?;
+            ensure!(told.contains(why), "{name}: {told}");
         }
         // It gets a place when its queue is there.
         let queue = local_queue("not-there", &scene.ns);
@@ -223,9 +231,10 @@ async fn what_would_not_start_takes_no_place(admission: Admission) -> Result<()>
     .await
 }
 
-/// There are two replicas, and each is killed five times.
+/// There are two replicas, and each is killed five times at full scale.
 #[tokio::test]
 async fn killed_in_the_middle_no_more_pass_than_the_counter_says() -> Result<()> {
+    let (kills, count) = (scaled(10), scaled(200));
     let options = Options::with_crds()?;
     bed::own(
         "count-crash",
@@ -242,14 +251,14 @@ async fn killed_in_the_middle_no_more_pass_than_the_counter_says() -> Result<()>
             scene.queue(&[quota("cpu", "100")]).await?;
             let gate = counter(scene, LIMIT).await?;
             let jobs = scene.record("Job").await?;
-            for index in 0..JOBS {
+            for index in 0..count {
                 let job = Job::new(&format!("j{index}"))
                     .queue("q")
                     .cpu("10m")
                     .gate(&gate);
                 scene.create(&job.json()).await?;
             }
-            for round in 0..KILLS {
+            for round in 0..kills {
                 let lifted = (round + 1) * 10;
                 eventually(
                     "jobs in the middle of which to kill",
@@ -269,7 +278,7 @@ async fn killed_in_the_middle_no_more_pass_than_the_counter_says() -> Result<()>
             eventually("all jobs to be complete", DEADLINE, async || {
                 let all = scene.list("Job").await?;
                 let complete = all.iter().filter(|job| is_complete(job)).count();
-                ensure!(complete == JOBS, "{complete} of {JOBS}");
+                ensure!(complete == count, "{complete} of {count}");
                 Ok::<_, anyhow::Error>(())
             })
             .await?;
