@@ -21,7 +21,7 @@ const YOUNG: SignedDuration = SignedDuration::from_secs(5);
 const NAMED: &str = "the object names a LocalQueue";
 const FREE: &str = "its namespace requires no queue";
 /// Why it is not.
-const REQUIRED: &str = "its namespace requires a queue: set the label sluice.dev/queue-name to the name of a LocalQueue";
+const REQUIRED: &str = "its namespace requires a queue: set the label sluice.dev/queue-name to the name of a LocalQueue, or create the object anew with it";
 const UNKNOWN: &str = "its namespace is not known yet";
 
 impl Controller {

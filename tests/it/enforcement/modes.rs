@@ -79,7 +79,7 @@ async fn a_held_object_is_queued_once_it_names_a_queue(admission: Admission) -> 
         ensure!(is_required(&stored) && is_suspended(&stored), "{stored}");
         let told = scene.see_event("j", "Gated").await?;
         ensure!(
-            told == "Held until these gates are removed: sluice.dev/queue-required (its namespace requires a queue: set the label sluice.dev/queue-name to the name of a LocalQueue)",
+            told == "Held until these gates are removed: sluice.dev/queue-required (its namespace requires a queue: set the label sluice.dev/queue-name to the name of a LocalQueue, or create the object anew with it)",
             "{told}"
         );
         ensure!(scene.find_workload("j").await?.is_none());
@@ -139,7 +139,7 @@ async fn nobody_but_its_owners_lifts_the_gate(admission: Admission) -> Result<()
         let lifted = json!({"metadata": {"annotations": {(crate::support::objects::GATES): null}}});
         let told = refusal(of_tenant.try_merge("Job", "j", lifted.clone()).await)?;
         ensure!(told.contains("may not \"lift\" gates.sluice.dev \"queue-required.sluice.dev\""), "{told}");
-        ensure!(told.ends_with("; set metadata.labels[sluice.dev/queue-name], and Sluice lifts it"), "{told}");
+        ensure!(told.ends_with("; set metadata.labels[sluice.dev/queue-name], and Sluice lifts it, or create the object anew with that label"), "{told}");
         let started = json!({"spec": {"suspend": false}});
         let told = refusal(of_tenant.try_merge("Job", "j", started).await)?;
         ensure!(told.contains("the job is held by sluice.dev/queue-required"), "{told}");

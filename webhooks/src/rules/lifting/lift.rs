@@ -31,8 +31,7 @@ const NOT_CLEAR: &str = " (it can't be told whether it applies: {})";
 /// What it ends with if the Gate says whom to ask.
 pub(crate) const ASK: &str = "; ask {}";
 /// What it ends with for the gate of objects without a queue.
-pub(crate) const NAME_A_QUEUE: &str =
-    "; set metadata.labels[sluice.dev/queue-name], and Sluice lifts it";
+pub(crate) const NAME_A_QUEUE: &str = "; set metadata.labels[sluice.dev/queue-name], and Sluice lifts it, or create the object anew with that label";
 /// What is told if it can't be found out: the user, the Gate, the namespace, and why.
 const UNKNOWN: &str = "can't find out whether user {} may \"lift\" gates.sluice.dev {} in namespace {}: {}; try again";
 
