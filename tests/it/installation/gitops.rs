@@ -8,11 +8,10 @@ use sluice_testbed::{Options, SluiceOptions, eventually};
 use crate::support::bed::{self, BINARY, Bed};
 use crate::support::objects::{Job, here, is_suspended, quota};
 use crate::support::pods::{Pod, has_queue_gate};
+use crate::support::scale::scaled;
 use crate::support::widgets::Widgets;
 use crate::support::{DEADLINE, Scene};
 
-/// How often the manifests are applied while jobs are created.
-const ROUNDS: usize = 10;
 /// A label that names a queue where it is configured.
 const ALIAS: &str = "kueue.x-k8s.io/queue-name";
 
@@ -145,7 +144,7 @@ async fn self_heal(bed: &Bed, scene: &Scene<'_>, label: &str) -> Result<()> {
     .await?;
     see_gate(scene).await?;
     let before = configurations(scene).await?;
-    for round in 0..ROUNDS {
+    for round in 0..scaled(10) {
         let name = format!("job-{round}");
         let (job, pod) = (job(&name), Pod::new(&name).label(label, "q").json());
         let (applied, job, pod, widget) = tokio::join!(

@@ -57,6 +57,8 @@ pub(crate) async fn run<A: AsRef<OsStr>>(
         .args(args)
         .env("KUBECONFIG", kubeconfig)
         .env("HOME", home)
+        // It lives for a second: a fifth of its time would go into collecting garbage.
+        .env("GOGC", "400")
         .stdin(if stdin.is_some() {
             Stdio::piped()
         } else {

@@ -68,6 +68,8 @@ pub struct ControlPlane {
     certificates: Certificates,
     addresses: Addresses,
     kubeconfig: PathBuf,
+    /// What was applied at the start.
+    manifests: Vec<String>,
     /// None for one that tests share.
     _permit: Option<OwnedSemaphorePermit>,
 }
@@ -141,6 +143,7 @@ impl ControlPlane {
         certificates: Certificates,
         addresses: Addresses,
         kubeconfig: PathBuf,
+        manifests: Vec<String>,
     ) -> Self {
         Self {
             processes,
@@ -149,8 +152,16 @@ impl ControlPlane {
             certificates,
             addresses,
             kubeconfig,
+            manifests,
             _permit: None,
         }
+    }
+
+    /// Whether all these manifests were applied at the start.
+    pub(crate) fn has_applied(&self, manifests: &[String]) -> bool {
+        manifests
+            .iter()
+            .all(|manifest| self.manifests.contains(manifest))
     }
 
     /// The administrator's kubeconfig.

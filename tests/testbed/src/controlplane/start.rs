@@ -97,6 +97,7 @@ async fn start_once(assets: &Assets, options: &Options) -> Result<ControlPlane> 
         certificates,
         addresses,
         kubeconfig,
+        options.manifests.clone(),
     ))
 }
 

@@ -106,7 +106,9 @@ impl Sluice {
             None => assets::repository()?,
         };
         Self::install_by(control_plane, options, async |port| {
-            apply_crds(control_plane, &root).await?;
+            if !control_plane.has_applied(&crds(&root)?) {
+                apply_crds(control_plane, &root).await?;
+            }
             apply_config(control_plane, &root, webhooks.then_some(port)).await
         })
         .await
