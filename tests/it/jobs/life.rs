@@ -178,6 +178,9 @@ async fn a_job_can_be_edited_while_it_waits_and_not_grow_while_it_runs(
         scene.see_workload("edited", "empty", |w| w["spec"]["podSets"][0]["count"] == 0).await?;
         // Admitted with nothing, it asks for something: it has to queue for that.
         scene.see_admitted("edited").await?;
+        // Until then it is suspended, and may grow.
+        let runs = |job: &Value| !is_suspended(job);
+        scene.see("Job", "edited", "released", runs).await?;
         let told = refused(scene, "edited", json!({"spec": {"parallelism": 1}})).await?;
         ensure!(told.contains("Forbidden: may not grow from 0 to 1 pods"), "{told}");
         scene.delete("Job", "edited").await?;
