@@ -253,8 +253,13 @@ async fn gated_pods_are_ungated_with_the_claims_of_their_job() -> Result<()> {
         let mut whole = queued(replicated("Deployment", "whole", 2, pod));
         whole["metadata"]["annotations"] = json!({"sluice.dev/admission": "Whole"});
         scene.create(&whole).await?;
-        let used = see_used(scene, &scene.ns, "2").await?;
-        ensure!(used["status"]["admittedWorkloads"] == 1, "{used}");
+        see_used(scene, &scene.ns, "2").await?;
+        // The quota is reserved a moment earlier.
+        let is_admitted_once = |queue: &Value| queue["status"]["admittedWorkloads"] == 1;
+        let what = "with one admitted Workload";
+        scene
+            .see("ClusterQueue", &scene.ns, what, is_admitted_once)
+            .await?;
         scene
             .see_so_many("released", 2, |pod| !has_queue_gate(pod))
             .await?;

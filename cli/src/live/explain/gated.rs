@@ -57,12 +57,11 @@ pub(super) async fn add(
 ) -> Result<(), LiveError> {
     explained.requests = requests::asked(client, served, resource, object).await;
     let Explained { job, .. } = explained;
-    let (resource, name) = match job.kind.as_str() {
-        "Pod" => ("pods", job.name.clone()),
-        _ => {
-            let uid = object.uid().unwrap_or_default();
-            ("workloads", workload_name(&job.name, &uid))
-        }
+    let (resource, name) = if job.kind == "Pod" {
+        ("pods", job.name.clone())
+    } else {
+        let uid = object.uid().unwrap_or_default();
+        ("workloads", workload_name(&job.name, &uid))
     };
     let path = format!("namespaces/{}/{resource}/{name}/explanation", job.namespace);
     match listed::visible(client, &path).await {
