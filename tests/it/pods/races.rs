@@ -92,8 +92,8 @@ async fn open(scene: &Scene<'_>, pod: &str, gate: &str, way: Way) -> Result<u128
 /// for 40 is handed from one to the next. The gate of one pod in ten stays.
 #[tokio::test]
 async fn gates_are_lifted_in_any_order() -> Result<()> {
-    let count = scaled(200);
     const GATES: [&str; 2] = ["example.com/data", "example.com/licence"];
+    let count = scaled(200);
     bed::shared("race-gates", async |scene| {
         scene.queue(&[quota("cpu", "4")]).await?;
         let pods = scene.record("Pod").await?;
