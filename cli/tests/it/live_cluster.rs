@@ -32,7 +32,7 @@ pub(crate) fn ok(kubeconfig: &Path, arguments: &str) -> String {
 }
 
 /// The output of a run that says in one line that it knows less, and why.
-fn less(kubeconfig: &Path, arguments: &str, lacks: &str, why: &str) -> String {
+pub(crate) fn less(kubeconfig: &Path, arguments: &str, lacks: &str, why: &str) -> String {
     let (code, stdout, stderr) = sluice(kubeconfig, arguments);
     assert_eq!(code, Some(0), "{arguments}: {stderr}");
     let is_told = stderr.starts_with(&format!("note: {lacks}: ")) && stderr.contains(why);
@@ -43,7 +43,7 @@ fn less(kubeconfig: &Path, arguments: &str, lacks: &str, why: &str) -> String {
 const COUNTED: &str = "places are counted among the jobs listed here";
 const NOT_KNOWN: &str = "what it lacks and who is ahead in its ClusterQueue is not known";
 const LENT: &str = "what cohorts use and queues lend is not known";
-const NOT_INSTALLED: &str = "visibility.sluice.dev is not installed";
+pub(crate) const NOT_INSTALLED: &str = "visibility.sluice.dev is not installed";
 const FORBIDDEN: &str = "cannot get resource \"localqueues/pendingworkloads\"";
 
 /// The words of each line.

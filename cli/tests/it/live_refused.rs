@@ -6,7 +6,7 @@ use anyhow::Result;
 use serde_json::{Value, json};
 use sluice_testbed::ControlPlane;
 
-use crate::live_cluster::{job, ok, set_status, sluice};
+use crate::live_cluster::{NOT_INSTALLED, job, less, set_status, sluice};
 
 /// What the API server refuses, or does not know, is no wrong usage.
 pub(crate) fn refused(kubeconfig: &Path, arguments: &str, why: &str) {
@@ -57,12 +57,16 @@ pub(crate) async fn unqueued(cp: &ControlPlane, admin: &Path, ns: &str) -> Resul
         json!({"requests": {"cpu": "250m"}});
     let create = ["create", "-f", "-"];
     cp.kubectl(create, Some(&gated.to_string())).await?.ok()?;
+    let gated_with = |arguments: &str| {
+        let lacks = "what its gates wait for is not known";
+        let arguments = format!("explain job/gated -n {ns}{arguments}");
+        less(admin, &arguments, lacks, NOT_INSTALLED)
+    };
     assert_eq!(
-        ok(admin, &format!("explain job/gated -n {ns}")),
+        gated_with(""),
         "Job \"gated\" is held by gates, and not queued: acme.io/a\nRequests:  cpu 500m\n"
     );
-    let json: Value =
-        serde_json::from_str(&ok(admin, &format!("explain job/gated -n {ns} -o json")))?;
+    let json: Value = serde_json::from_str(&gated_with(" -o json"))?;
     let said = &json["job"];
     assert_eq!(
         (
@@ -82,7 +86,7 @@ pub(crate) async fn unqueued(cp: &ControlPlane, admin: &Path, ns: &str) -> Resul
     let oldest = json!({"kind": "Job.batch", "name": "gated", "gates": ["acme.io/a"], "since": "2026-01-01T00:00:00Z"});
     let status = json!({"gatedWorkloads": 1, "oldestGated": [oldest]});
     set_status(cp, ns, "localqueue/main", &status).await?;
-    let named = ok(admin, &format!("explain job/gated -n {ns}"));
+    let named = gated_with("");
     assert!(named.contains("Requests:  cpu 500m\n"), "{named}");
     let none = json!({"gatedWorkloads": 0, "oldestGated": []});
     set_status(cp, ns, "localqueue/main", &none).await?;
