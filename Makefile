@@ -33,7 +33,8 @@ test: ## Run the tests, black-box tests against a real control plane included.
 
 # Always the same histories: PROPTEST_RNG_SEED=N draws others.
 oracle: ## Compare the engine with its oracle in HISTORIES random histories, in an optimised build.
-	HISTORIES=$(HISTORIES) $(CARGO) test --locked --profile oracle -p sluice-engine --test it histories::random::
+	HISTORIES=$(HISTORIES) $(CARGO) test --locked --profile oracle -p sluice-engine --test it \
+		histories::random:: -- --include-ignored
 
 # What it is about is in docs/faults.md. SEED=N begins there, and plays random rounds only.
 faults: ## Rounds of faults for MINUTES, with every revision of etcd checked.
