@@ -1,6 +1,5 @@
-//! A namespace that comes to require a queue step by step, and leaves again, with a hundred objects of all kinds (five hundred at
-//! full scale):
-//! none is lost, and none is freed wrongly at any revision.
+//! A namespace that comes to require a queue step by step, and leaves again, with a hundred objects of all kinds, or five
+//! hundred at full scale: none is lost, and none is freed wrongly at any revision.
 
 use std::collections::{BTreeMap, BTreeSet};
 
