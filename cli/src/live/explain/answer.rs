@@ -173,6 +173,11 @@ impl Answer {
         fields
     }
 
+    /// Whether its fields have this message, where no conditions say it already.
+    pub fn says(&self, message: &str) -> bool {
+        self.reason.is_some() && self.message.as_deref() == Some(message)
+    }
+
     /// Each pod set in each flavor, if any was tried.
     pub fn table(&self) -> Option<String> {
         let rows: Vec<Vec<String>> = self.flavors.iter().flat_map(Tried::rows).collect();

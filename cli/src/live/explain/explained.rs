@@ -212,8 +212,17 @@ async fn explanation(client: &Client, job: &Job) -> Result<Option<Value>, Unseen
         (None, "Pod") => ("pods", &job.name),
         (None, _) => return Ok(None),
     };
+    ask(client, job, (resource, name)).await.map(Some)
+}
+
+/// The explanation of a job, by the resource and the name by which visibility.sluice.dev knows it.
+pub(super) async fn ask(
+    client: &Client,
+    job: &Job,
+    (resource, name): (&str, &str),
+) -> Result<Value, Unseen> {
     let path = format!("namespaces/{}/{resource}/{name}/explanation", job.namespace);
-    listed::visible(client, &path).await.map(Some)
+    listed::visible(client, &path).await
 }
 
 /// Those that come before a pending job in its LocalQueue.

@@ -7,9 +7,8 @@ use kube::Client;
 use kube::api::{DynamicObject, ResourceExt as _};
 use sluice_crds::workload_name;
 
-use super::super::listed;
 use super::super::outcome::LiveError;
-use super::explained::{Explained, or_note};
+use super::explained::{Explained, ask, or_note};
 use super::requests;
 use crate::cluster::{ClusterError, Resource, Served, Tell, Told, answer};
 
@@ -63,8 +62,7 @@ pub(super) async fn add(
         let uid = object.uid().unwrap_or_default();
         ("workloads", workload_name(&job.name, &uid))
     };
-    let path = format!("namespaces/{}/{resource}/{name}/explanation", job.namespace);
-    match listed::visible(client, &path).await {
+    match ask(client, job, (resource, &name)).await {
         Ok(explanation) => explained.hear(explanation),
         Err(why) => tell(Told::Note(format!("{WAITS_FOR} is not known: {why}")))?,
     }

@@ -54,8 +54,11 @@ pub(super) fn text(explained: &Explained, now: Timestamp) -> String {
         known.push(("Ahead", or_none(named.join(", "))));
     }
     known.push(("Requests", or_none(requests)));
+    let has_conditions = !explained.told.is_empty();
+    let mut is_said = false;
     if let Some(answer) = &answer {
-        known.extend(answer.fields(!explained.told.is_empty()));
+        known.extend(answer.fields(has_conditions));
+        is_said = !has_conditions && answer.says(&job.message);
     }
     if let Some(start) = &explained.start {
         known.push(("Start", start.range()));
@@ -68,7 +71,7 @@ pub(super) fn text(explained: &Explained, now: Timestamp) -> String {
     if let Some(table) = answer.and_then(|answer| answer.table()) {
         text.extend(["\n", &table]);
     }
-    if job.state == State::Gated && !job.message.is_empty() {
+    if job.state == State::Gated && !job.message.is_empty() && !is_said {
         text.extend(["\n", &printable(&job.message), "\n"]);
     }
     if !explained.told.is_empty() {
@@ -141,6 +144,31 @@ mod tests {
             no_estimate: None,
             order: (0, String::new()),
         }
+    }
+
+    /// One that its LocalQueue names: it has no conditions.
+    #[test]
+    fn what_the_gates_of_a_job_wait_for_is_said_once() {
+        let mut explained = Explained {
+            job: Job {
+                state: State::Gated,
+                workload: None,
+                ..job("held", 1)
+            },
+            cluster_queue: None,
+            requests: [].into(),
+            ahead: Vec::new(),
+            told: Vec::new(),
+            queue: None,
+            explanation: None,
+            start: None,
+            no_estimate: None,
+        };
+        let message = "Held until these gates are removed: acme.io/a (ask #finops)";
+        explained.hear(serde_json::json!({"reason": "Gated", "message": message}));
+        let text = text(&explained, "2026-03-01T12:00:00Z".parse().unwrap());
+        assert_eq!(text.matches(message).count(), 1, "{text}");
+        assert!(text.contains(&format!("Gated: {message}")), "{text}");
     }
 
     #[test]
