@@ -5,6 +5,7 @@ use kube::core::Selector;
 use sluice_crds::{AFTER_ANNOTATION, After, AfterKind, AppliesTo, Backlog, GateSpec, Schedule};
 
 use crate::cluster::age::span;
+use crate::rules::name_of_kind;
 
 /// How a gate is lifted, in a word, for a table.
 pub fn in_a_word(spec: &GateSpec) -> &'static str {
@@ -87,15 +88,7 @@ fn by_dependency(after: &After) -> String {
 }
 
 fn kind(named: &AfterKind) -> String {
-    kind_of_group(&named.kind, &named.group)
-}
-
-fn kind_of_group(kind: &str, group: &str) -> String {
-    if group.is_empty() {
-        kind.to_owned()
-    } else {
-        format!("{kind}.{group}")
-    }
+    name_of_kind(&named.group, &named.kind)
 }
 
 /// Which objects are born with a gate.
@@ -107,7 +100,7 @@ pub fn born_with(applies_to: Option<&AppliesTo>) -> String {
     if !applies_to.kinds.is_empty() {
         let kinds = applies_to.kinds.iter();
         let kinds: Vec<_> = kinds
-            .map(|applied| kind_of_group(&applied.kind, &applied.group))
+            .map(|applied| name_of_kind(&applied.group, &applied.kind))
             .collect();
         told.push(format!("of kind {}", kinds.join(", ")));
     }
