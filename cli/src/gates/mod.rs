@@ -9,7 +9,7 @@
 //! | `opening` | what the spec of a Gate says, in words |
 //! | `text` | what is printed |
 //!
-//! Must not know what any gate waits for.
+//! Must not decide whether a gate is open.
 
 use clap::Subcommand;
 
