@@ -33,6 +33,9 @@ pub enum QuantityError {
     /// It is too large to be counted exactly.
     #[error("is too large to be counted: must be below 1e29")]
     Overflow,
+    /// Its exponent is so far below zero that Kubernetes, which keeps 32 bits of it, may read another one.
+    #[error("has an exponent that can't be counted: must not be below -99")]
+    Exponent,
 }
 
 impl Quantity {
@@ -98,7 +101,9 @@ impl JsonSchema for Quantity {
     }
 }
 
-/// Largest power of ten that is tried: 10⁹⁹ is beyond i128 by far, so larger ones need no sum.
+/// Largest power of ten that is tried: 10⁹⁹ is beyond i128 by far, so larger ones need no sum. Kubernetes keeps the
+/// lowest 32 bits of an exponent (apimachinery, resource/suffix.go): `4e-4294967296` is 4 there, so nothing beyond this
+/// may be taken for a small amount.
 const EXPONENT_MAX: i32 = 99;
 
 fn parse_nanos(text: &str) -> Result<i128, QuantityError> {
@@ -133,23 +138,55 @@ fn parse_nanos(text: &str) -> Result<i128, QuantityError> {
         "Pi" => binary(whole, fraction, 5),
         "Ei" => binary(whole, fraction, 6),
         other => match other.strip_prefix(['e', 'E']) {
-            Some(exponent) => decimal(whole, fraction, parse_exponent(exponent)?),
+            Some(exponent) => {
+                let exponent = parse_exponent(exponent)?;
+                if is_zero(whole, fraction) {
+                    return Ok(0);
+                }
+                decimal(whole, fraction, exponent.in_range()?)
+            }
             None => Err(QuantityError::Malformed),
         },
     }?;
     Ok(if negative { -magnitude } else { magnitude })
 }
 
-fn parse_exponent(text: &str) -> Result<i32, QuantityError> {
+/// A power of ten, if it is one that is tried.
+#[derive(Clone, Copy)]
+enum Exponent {
+    InRange(i32),
+    TooLarge,
+    TooSmall,
+}
+
+impl Exponent {
+    fn in_range(self) -> Result<i32, QuantityError> {
+        match self {
+            Self::InRange(exponent) => Ok(exponent),
+            Self::TooLarge => Err(QuantityError::Overflow),
+            Self::TooSmall => Err(QuantityError::Exponent),
+        }
+    }
+}
+
+fn parse_exponent(text: &str) -> Result<Exponent, QuantityError> {
+    let is_negative = text.starts_with('-');
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
     if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
         return Err(QuantityError::Malformed);
     }
-    let size = digits
-        .parse::<i32>()
-        .unwrap_or(EXPONENT_MAX)
-        .min(EXPONENT_MAX);
-    Ok(if text.starts_with('-') { -size } else { size })
+    let size = digits.parse::<i32>().ok();
+    let size = size.filter(|size| *size <= EXPONENT_MAX);
+    Ok(match (size, is_negative) {
+        (Some(size), false) => Exponent::InRange(size),
+        (Some(size), true) => Exponent::InRange(-size),
+        (None, false) => Exponent::TooLarge,
+        (None, true) => Exponent::TooSmall,
+    })
+}
+
+fn is_zero(whole: &str, fraction: &str) -> bool {
+    whole.bytes().chain(fraction.bytes()).all(|b| b == b'0')
 }
 
 /// `whole.fraction × 10^exponent`, in nano-units, rounded up.
@@ -181,9 +218,6 @@ fn decimal(whole: &str, fraction: &str, exponent: i32) -> Result<i128, QuantityE
     value.checked_add(round_up).ok_or(QuantityError::Overflow)
 }
 
-/// 2^60 × 10^9 needs 90 bits, which leaves 11 digits; more of them can only round up.
-const FRACTION_DIGITS_MAX: usize = 11;
-
 /// `whole.fraction × 1024^power`, in nano-units, rounded up.
 fn binary(whole: &str, fraction: &str, power: u32) -> Result<i128, QuantityError> {
     let scale = 1024_i128.pow(power);
@@ -195,23 +229,22 @@ fn binary(whole: &str, fraction: &str, power: u32) -> Result<i128, QuantityError
     let scaled = whole_nanos
         .checked_mul(scale)
         .ok_or(QuantityError::Overflow)?;
-    let fraction = fraction.trim_end_matches('0');
-    if fraction.is_empty() {
-        return Ok(scaled);
-    }
-    let kept_len = fraction.len().min(FRACTION_DIGITS_MAX);
-    let (kept, lost) = fraction.split_at(kept_len);
-    let numerator = kept.parse::<i128>().map_err(|_| QuantityError::Malformed)?;
-    let denominator = power_of_ten(i32::try_from(kept_len).unwrap_or(EXPONENT_MAX))
-        .ok_or(QuantityError::Overflow)?;
-    let product = numerator
-        .checked_mul(scale)
-        .and_then(|n| n.checked_mul(NANOS))
-        .ok_or(QuantityError::Overflow)?;
-    let round_up = i128::from(product % denominator != 0 || !lost.is_empty());
     scaled
-        .checked_add(product / denominator + round_up)
+        .checked_add(share(fraction, scale * NANOS))
         .ok_or(QuantityError::Overflow)
+}
+
+/// `0.fraction × unit`, rounded up, for a unit of at most 2^60 × 10^9, which needs 90 bits. One digit after the other, from
+/// the last one on: a tenth of all below it is added to each, and what a division leaves can only round up.
+fn share(fraction: &str, unit: i128) -> i128 {
+    let mut share = 0;
+    let mut is_rounded = false;
+    for digit in fraction.bytes().rev() {
+        let tenfold = i128::from(digit - b'0') * unit + share;
+        share = tenfold / 10;
+        is_rounded |= tenfold % 10 != 0;
+    }
+    share + i128::from(is_rounded)
 }
 
 fn power_of_ten(power: i32) -> Option<i128> {
@@ -291,6 +324,18 @@ mod tests {
             ("9223372036854775808", Ok(9_223_372_036_854_775_808 * NANOS)),
             ("1e400", Err(QuantityError::Overflow)),
             ("0e400", Ok(0)),
+            ("0.00e-400", Ok(0)),
+            ("1e-99", Ok(1)),
+            ("1e-100", Err(QuantityError::Exponent)),
+            // 4, and 8, in Kubernetes.
+            ("4e-4294967296", Err(QuantityError::Exponent)),
+            ("8e4294967296", Err(QuantityError::Overflow)),
+            ("8e-18446744073709551616", Err(QuantityError::Exponent)),
+            ("1e-", Err(QuantityError::Malformed)),
+            // Each digit of a fraction counts: 2^60 × 0.00000000000999 is more than 11 MB.
+            ("0.00000000000999Ei", Ok(11_517_685_831_022_402)),
+            ("0.0000000001Ki", Ok(103)),
+            ("0.0009765625Ki", Ok(NANOS)),
             (
                 "99999999999999999999999999999999999999",
                 Err(QuantityError::Overflow),

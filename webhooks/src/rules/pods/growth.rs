@@ -8,7 +8,7 @@ use sluice_kinds::problem::{Problem, fill};
 pub(crate) const GROWN: &str = "may not grow from {} to {} while the pod is admitted";
 
 /// What is wrong with resizing an admitted pod from `old` to `new`. Containers can neither come nor
-/// go; quantities that can't be read are refused by the API server itself.
+/// go. A quantity that can't be counted is growth, unless it was there before.
 pub(super) fn problems(old: &Value, new: &Value) -> Vec<Problem> {
     let mut problems = Vec::new();
     for list in ["containers", "initContainers"] {
@@ -34,8 +34,11 @@ fn growth(old: &Value, new: &Value, field: &str) -> Vec<Problem> {
         .into_iter()
         .flatten()
         .filter(|(name, is)| {
-            let was = before.get(name.as_str()).map_or(Some(0), nanos);
-            nanos(is) > was
+            let was = before.get(name.as_str());
+            match nanos(is) {
+                None => was != Some(is),
+                is => was.map_or(Some(0), nanos) < is,
+            }
         });
     grown
         .map(|(name, is)| {

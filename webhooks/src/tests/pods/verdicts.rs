@@ -342,7 +342,9 @@ const REQUESTS: &str = "/spec/containers/0/resources/requests";
      pod is admitted")]
 #[case::shrink(REQUESTS, json!({"cpu": "500m"}), "")]
 #[case::respelt(REQUESTS, json!({"cpu": "1000m"}), "")]
-#[case::unreadable(REQUESTS, json!({"cpu": "lots"}), "")]
+#[case::uncounted(REQUESTS, json!({"cpu": "64e-4294967296"}),
+    "spec.containers[0].resources.requests[cpu]: Forbidden: may not grow from 1 to 64e-4294967296 while the pod is \
+     admitted")]
 fn resizing_an_admitted_pod(#[case] pointer: &str, #[case] value: Value, #[case] expected: &str) {
     for pod in [
         admitted(),
