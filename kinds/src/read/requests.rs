@@ -107,15 +107,36 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn pod(&mut self, pod: &Value, field: &str) -> Amounts {
+        let no_defaults = Amounts::new();
+        // The API server fills in pod-level requests before LimitRanger gives any container its defaults.
+        let declared = self.containers(pod, field, &no_defaults);
+        let pod_level = self.pod_level(pod, field, &declared);
+        let defaults = self.defaults;
+        let mut total = if defaults.container_requests.is_empty() {
+            declared
+        } else {
+            self.containers(pod, field, &defaults.container_requests)
+        };
+        total.extend(pod_level);
+        let overhead = self.overhead(pod, field);
+        self.add(&mut total, &overhead, field);
+        total.retain(|_, amount| *amount != 0);
+        total
+    }
+
+    /// What the containers request together, those with `defaults` that request nothing of a resource.
+    fn containers(&mut self, pod: &Value, field: &str, defaults: &Amounts) -> Amounts {
         let mut running = Amounts::new();
         for (index, container) in list(pod, "containers").iter().enumerate() {
-            let requests = self.container(container, &format!("{field}.containers[{index}]"));
+            let at = format!("{field}.containers[{index}]");
+            let requests = self.container(container, &at, defaults);
             self.add(&mut running, &requests, field);
         }
         let mut sidecars = Amounts::new();
         let mut starting = Amounts::new();
         for (index, container) in list(pod, "initContainers").iter().enumerate() {
-            let requests = self.container(container, &format!("{field}.initContainers[{index}]"));
+            let at = format!("{field}.initContainers[{index}]");
+            let requests = self.container(container, &at, defaults);
             if container.get("restartPolicy").and_then(Value::as_str) == Some("Always") {
                 self.add(&mut running, &requests, field);
                 self.add(&mut sidecars, &requests, field);
@@ -126,16 +147,11 @@ impl Reader<'_> {
                 raise(&mut starting, &with_sidecars);
             }
         }
-        let mut total = running;
-        raise(&mut total, &starting);
-        self.pod_level(pod, field, &mut total);
-        let overhead = self.overhead(pod, field);
-        self.add(&mut total, &overhead, field);
-        total.retain(|_, amount| *amount != 0);
-        total
+        raise(&mut running, &starting);
+        running
     }
 
-    fn container(&mut self, container: &Value, field: &str) -> Amounts {
+    fn container(&mut self, container: &Value, field: &str, defaults: &Amounts) -> Amounts {
         let resources = container.get("resources").unwrap_or(&Value::Null);
         let mut requests = self.amounts(
             resources.get("requests"),
@@ -147,33 +163,39 @@ impl Reader<'_> {
         ) {
             requests.entry(name).or_insert(limit);
         }
-        for (name, amount) in &self.defaults.container_requests {
+        for (name, amount) in defaults {
             requests.entry(name.clone()).or_insert(*amount);
         }
         requests
     }
 
-    /// Pod-level requests stand for the sum of the containers; a pod-level limit counts where
-    /// neither the pod nor a container requests the resource.
-    fn pod_level(&mut self, pod: &Value, field: &str, total: &mut Amounts) {
+    /// The pod-level requests, which stand for the sum of the containers. With pod-level limits the API server adds to
+    /// them what the containers declare, and else the limits (`defaultPodRequests` in pkg/apis/core/v1/defaults.go).
+    fn pod_level(&mut self, pod: &Value, field: &str, declared: &Amounts) -> Amounts {
         let Some(resources) = pod.get("resources") else {
-            return;
+            return Amounts::new();
         };
+        let mut requests = self.amounts(
+            resources.get("requests"),
+            &format!("{field}.resources.requests"),
+        );
         let limits = self.amounts(
             resources.get("limits"),
             &format!("{field}.resources.limits"),
         );
-        for (name, limit) in limits {
-            total.entry(name).or_insert(limit);
+        if !limits.is_empty() {
+            let of_containers = declared.iter().filter(|(name, _)| is_pod_level(name));
+            for (name, amount) in of_containers.chain(&limits) {
+                requests.entry(name.clone()).or_insert(*amount);
+            }
         }
-        total.extend(self.amounts(
-            resources.get("requests"),
-            &format!("{field}.resources.requests"),
-        ));
+        requests
     }
 
     fn overhead(&mut self, pod: &Value, field: &str) -> Amounts {
-        if pod.get("overhead").is_some() {
+        // An empty one is none: the RuntimeClass gives the pod its own then.
+        let declared = pod.get("overhead").and_then(Value::as_object);
+        if declared.is_some_and(|overhead| !overhead.is_empty()) {
             return self.amounts(pod.get("overhead"), &format!("{field}.overhead"));
         }
         pod.get("runtimeClassName")
@@ -225,6 +247,11 @@ fn parse(value: &Value) -> Result<i128, (String, String)> {
         Ok(_) => Err((text, "must be greater than or equal to 0".to_owned())),
         Err(error) => Err((text, error.to_string())),
     }
+}
+
+/// Whether a pod-level request may stand for the containers' (`IsSupportedPodLevelResource`).
+fn is_pod_level(resource: &str) -> bool {
+    matches!(resource, "cpu" | "memory") || resource.starts_with("hugepages-")
 }
 
 /// Each amount of `total` becomes the larger of the two.
@@ -318,6 +345,52 @@ mod tests {
     fn adds_what_the_api_server_will_add() {
         let pod = json!({"runtimeClassName": "kata", "containers": [{}, {"resources": {"requests": {"memory": "1"}}}]});
         assert_eq!(shown(&pod, &defaults()), vec!["cpu=250m", "memory=65"]);
+    }
+
+    /// The API server fills in pod-level requests before LimitRanger fills in those of containers.
+    #[test]
+    fn pod_level_requests_come_before_the_defaults_of_containers() {
+        let small = json!({"resources": {"requests": {"memory": "16"}}});
+        let cases = [
+            (
+                "a pod-level limit where no container requests",
+                json!({"resources": {"limits": {"memory": "4Ki"}}, "containers": [{}, {}]}),
+                vec!["memory=4Ki"],
+            ),
+            (
+                "what one container requests, and not the default of the other",
+                json!({"resources": {"limits": {"memory": "4Ki"}}, "containers": [small, {}]}),
+                vec!["memory=16"],
+            ),
+            (
+                "a limit of another resource",
+                json!({"resources": {"limits": {"cpu": "4"}}, "containers": [small, {}]}),
+                vec!["cpu=4", "memory=16"],
+            ),
+            (
+                "no limit at all",
+                json!({"resources": {"requests": {"cpu": "4"}}, "containers": [small, {}]}),
+                vec!["cpu=4", "memory=80"],
+            ),
+            (
+                "a device is requested by containers alone",
+                json!({"resources": {"limits": {"memory": "1"}}, "containers": [
+                    {"resources": {"limits": {"nvidia.com/gpu": "2"}}}]}),
+                vec!["memory=1", "nvidia.com/gpu=2"],
+            ),
+        ];
+        for (name, pod, expected) in cases {
+            assert_eq!(shown(&pod, &defaults()), expected, "{name}");
+        }
+    }
+
+    /// The operators of some kinds store an empty one, which the pod that they make does not have.
+    #[test]
+    fn an_empty_overhead_is_none() {
+        for overhead in [json!({}), Value::Null] {
+            let pod = json!({"runtimeClassName": "kata", "overhead": overhead, "containers": [{}]});
+            assert_eq!(shown(&pod, &defaults()), ["cpu=250m", "memory=64"], "{pod}");
+        }
     }
 
     #[test]
