@@ -19,6 +19,7 @@ use kube::runtime::watcher::{self, Event};
 use kube::{Client, Error};
 use serde_json::json;
 use sluice_crds::{ADMITTED_ANNOTATION, MANAGED_LABEL};
+use sluice_kinds::stored::Stored;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
@@ -101,7 +102,7 @@ impl Search {
             .page_size(PAGE_SIZE)
             .labels(&format!("{},{MANAGED_LABEL} notin (true)", self.label))
             .fields(&format!("{running},{}", outside_of_the_system()));
-        let api: Api<PartialObjectMeta<Pod>> = Api::all(self.read.clone());
+        let api: Api<Stored<PartialObjectMeta<Pod>>> = Api::all(self.read.clone());
         let mut stream = pin!(watcher::watcher(api.clone(), config.clone()));
         let search = Arc::new(self);
         let mut looks = JoinSet::new();
@@ -128,7 +129,7 @@ impl Search {
                 backoff.reset();
             }
             match event {
-                Some(Ok(Event::InitApply(pod) | Event::Apply(pod))) => {
+                Some(Ok(Event::InitApply(Stored(pod)) | Event::Apply(Stored(pod)))) => {
                     let search = search.clone();
                     looks.spawn(async move { search.look(&pod.metadata).await });
                 }

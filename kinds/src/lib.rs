@@ -6,7 +6,7 @@
 //! |---|---|
 //! | `field` | paths, locations, metadata, name formats, problems |
 //! | `gates` | gate annotations and scheduling gates |
-//! | `read` | what is read of pods, templates and marks |
+//! | `read` | what is read of objects, pods, templates and marks |
 //! | `expression` | CEL expressions over the fields of an object |
 //! | `pod_sets` | the rules of a JobKind about pod sets |
 //! | `jobkind` | a compiled JobKind; how its objects are held |
@@ -41,5 +41,6 @@ pub use read::place::Place;
 pub use read::pod::PodView;
 pub use read::suspension::{HeldMark, Suspension};
 pub use read::{
-    aliases, claims, devices, pod, pod_hold, priority_classes, requests, suspension, template, view,
+    aliases, claims, devices, pod, pod_hold, priority_classes, requests, stored, suspension,
+    template, view,
 };

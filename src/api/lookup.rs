@@ -7,6 +7,7 @@ use std::time::Duration;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ObjectMeta};
 use kube::discovery::{self, ApiGroup};
 use kube::{Client, Error};
+use sluice_kinds::stored::Stored;
 use tokio::time::timeout;
 use tracing::{debug, warn};
 
@@ -91,9 +92,9 @@ pub async fn read_job(
     namespace: &str,
     name: &str,
 ) -> FoundJob {
-    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, resource);
+    let api: Api<Stored<DynamicObject>> = Api::namespaced_with(client.clone(), namespace, resource);
     match timeout(DEADLINE, api.get_opt(name)).await {
-        Ok(Ok(Some(found))) => FoundJob::Object(Box::new(found)),
+        Ok(Ok(Some(Stored(found)))) => FoundJob::Object(Box::new(found)),
         Ok(Ok(None)) => FoundJob::Gone,
         Ok(Err(error)) => {
             debug!(%error, namespace, name, "a job can't be read again");

@@ -9,6 +9,7 @@ use futures::{StreamExt, TryStreamExt};
 use kube::Client;
 use kube::api::{Api, ApiResource, DynamicObject};
 use kube::runtime::watcher::{self, Event};
+use sluice_kinds::stored::Stored;
 use sluice_webhooks::manifests::SYSTEM_NAMESPACES;
 use tokio::sync::{mpsc, oneshot};
 use tracing::{debug, warn};
@@ -92,7 +93,7 @@ pub async fn watch<T>(
     metrics: Arc<Metrics>,
 ) -> Option<kube::Error> {
     let ear = metrics.freshness().listen(&resource.plural);
-    let api: Api<DynamicObject> = Api::all_with(ear.client(client), &resource);
+    let api: Api<Stored<DynamicObject>> = Api::all_with(ear.client(client), &resource);
     let mut config = watcher::Config::default()
         .timeout(WATCH_SECONDS)
         .page_size(PAGE_SIZE);
@@ -131,9 +132,9 @@ pub async fn watch<T>(
                 }
                 match event {
                     Event::Init | Event::InitDone => Change::Listed,
-                    Event::InitApply(object) => Change::InList(read(object)),
-                    Event::Apply(object) => Change::Applied(read(object)),
-                    Event::Delete(object) => Change::Deleted(Box::new(object)),
+                    Event::InitApply(Stored(object)) => Change::InList(read(object)),
+                    Event::Apply(Stored(object)) => Change::Applied(read(object)),
+                    Event::Delete(Stored(object)) => Change::Deleted(Box::new(object)),
                 }
             }
             Ok(None) => {

@@ -17,6 +17,7 @@ use kube::api::{
 use kube::{Client, ResourceExt as _};
 use serde_json::{Value, json};
 use sluice_crds::{ADMITTED_ANNOTATION, Workload};
+use sluice_kinds::stored::Stored;
 use tracing::warn;
 
 use crate::api::lookup;
@@ -124,7 +125,7 @@ impl Writer {
                 self.settle(&api, &key.name, sent).await
             }
             Write::DeletePod { key, uid, .. } => {
-                let api: Api<DynamicObject> =
+                let api: Api<Stored<DynamicObject>> =
                     Api::namespaced_with(self.client.clone(), &key.namespace, &resource);
                 delete(&api, &key.name, uid).await
             }
@@ -146,7 +147,7 @@ impl Writer {
         if !self.term.is_valid() {
             return false;
         }
-        let api: Api<DynamicObject> = match namespace {
+        let api: Api<Stored<DynamicObject>> = match namespace {
             Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, resource),
             None => Api::all_with(self.client.clone(), resource),
         };
@@ -170,10 +171,10 @@ impl Writer {
     async fn create(&self, workload: Workload) -> Reply {
         let namespace = workload.metadata.namespace.clone().unwrap_or_default();
         let name = workload.metadata.name.clone().unwrap_or_default();
-        let api: Api<DynamicObject> =
+        let api: Api<Stored<DynamicObject>> =
             Api::namespaced_with(self.client.clone(), &namespace, &self.workloads);
         let object = match serde_json::to_value(&workload)
-            .and_then(serde_json::from_value::<DynamicObject>)
+            .and_then(serde_json::from_value::<Stored<DynamicObject>>)
         {
             Ok(object) => object,
             Err(error) => return Reply::Refused(error.to_string()),
@@ -190,12 +191,12 @@ impl Writer {
     /// that the next plan is made from what is there and not from a watch that lags.
     async fn settle(
         &self,
-        api: &Api<DynamicObject>,
+        api: &Api<Stored<DynamicObject>>,
         name: &str,
-        sent: Result<DynamicObject, Failure>,
+        sent: Result<Stored<DynamicObject>, Failure>,
     ) -> Reply {
         match sent {
-            Ok(object) => Reply::Done(Some(Box::new(object))),
+            Ok(Stored(object)) => Reply::Done(Some(Box::new(object))),
             Err(failure) if failure.is_conflict() => match read(api, name).await {
                 Ok(object) => Reply::Conflict(object.map(Box::new)),
                 Err(failure) => Reply::Unknown(failure.text()),
@@ -232,7 +233,7 @@ impl Writer {
         job: &Owner,
         resource: &ApiResource,
     ) -> Option<Reply> {
-        let api: Api<DynamicObject> =
+        let api: Api<Stored<DynamicObject>> =
             Api::namespaced_with(self.client.clone(), &key.namespace, resource);
         let uid = job.subject.job().map(|uid| &**uid);
         let found = if job.is_nameless() {
@@ -289,13 +290,13 @@ impl Writer {
         }
     }
 
-    fn workload_api(&self, key: &WorkloadKey) -> Api<DynamicObject> {
+    fn workload_api(&self, key: &WorkloadKey) -> Api<Stored<DynamicObject>> {
         Api::namespaced_with(self.client.clone(), &key.namespace, &self.workloads)
     }
 }
 
 /// Deletes the object with this UID; that it is gone already is as good.
-async fn delete(api: &Api<DynamicObject>, name: &str, uid: String) -> Reply {
+async fn delete(api: &Api<Stored<DynamicObject>>, name: &str, uid: String) -> Reply {
     let preconditions = Preconditions {
         uid: Some(uid),
         resource_version: None,
@@ -313,9 +314,12 @@ async fn delete(api: &Api<DynamicObject>, name: &str, uid: String) -> Reply {
 
 /// The object as it is now; none if there is no such object. That its kind is not served is another
 /// matter: such a 404 names no object.
-async fn read(api: &Api<DynamicObject>, name: &str) -> Result<Option<DynamicObject>, Failure> {
+async fn read(
+    api: &Api<Stored<DynamicObject>>,
+    name: &str,
+) -> Result<Option<DynamicObject>, Failure> {
     match deadline(api.get(name)).await {
-        Ok(object) => Ok(Some(object)),
+        Ok(Stored(object)) => Ok(Some(object)),
         Err(Failure::Api(status))
             if status.code == 404
                 && status

@@ -1,4 +1,4 @@
-//! What is read of pods, pod templates and the marks on an object: views, that is checked values without JSON.
+//! What is read of objects, pods, pod templates and marks: views, that is checked values without JSON.
 //!
 //! Must not know JobKinds, and writes nothing. Uses `gates` and `field`.
 
@@ -12,6 +12,7 @@ pub mod pod_hold;
 pub(crate) mod pod_set;
 pub mod priority_classes;
 pub mod requests;
+pub mod stored;
 pub mod suspension;
 pub mod template;
 pub mod view;
