@@ -139,7 +139,8 @@ impl Setup<'_> {
             .arg(format!("--advertise-client-urls={client}"))
             // Nobody joins: any port will do.
             .arg("--listen-peer-urls=http://127.0.0.1:0")
-            .arg("--quota-backend-bytes=4294967296"))
+            .arg("--quota-backend-bytes=4294967296")
+            .env("GOGC", "400"))
     }
 
     fn api_server(&self, name: &str, port: u16, audit_log: &str) -> Result<Launch> {
