@@ -11,7 +11,7 @@ HISTORIES ?= 100000
 TEST_HISTORIES ?= 10000
 MINUTES ?= 60
 
-.PHONY: help build test oracle faults upgrade matrix e2e simulate mutants lint generate demo release bench fuzz controlplane
+.PHONY: help build test oracle faults upgrade churn matrix e2e simulate mutants lint generate demo release bench fuzz controlplane
 
 help: ## List the tasks.
 	@awk -F':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,6 +44,11 @@ faults: ## Rounds of faults for MINUTES, with every revision of etcd checked.
 # FROM names a tag or a commit; without it the last tag counts. What is checked is in docs/faults.md.
 upgrade: ## Upgrade from FROM under load, and downgrade again, with every revision of etcd checked.
 	FROM="$(FROM)" tests/upgrade.sh
+
+# A test of `make test` that goes on for longer.
+churn: ## Let work come and go for MINUTES, and see that `kubectl diff` of the shipped manifests stays empty.
+	CHURN_MINUTES=$(MINUTES) $(CARGO) test --locked --workspace --test it -- \
+		--nocapture installation::gitops::what_is_applied_again_is_unchanged
 
 # Each version is built first, once: ten minutes on two cores. What was run is in docs/installing.md.
 matrix: ## Run black-box tests on the Kubernetes versions MATRIX="1.33 1.36".

@@ -1,6 +1,8 @@
 //! Manifests that a GitOps controller applies again and again: Sluice has changed nothing of them, so nothing is taken
 //! back, and nothing is unheld meanwhile.
 
+use std::time::{Duration, Instant};
+
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use sluice_testbed::{Options, SluiceOptions, eventually};
@@ -59,34 +61,65 @@ pub async fn apply(bed: &Bed, manifests: &str) -> Result<Vec<String>> {
     Ok(lines.map(str::to_owned).collect())
 }
 
-/// Work of several kinds, through a queue and behind a gate, some of it to its end.
-async fn work(scene: &Scene<'_>, widgets: &Widgets<'_>) -> Result<()> {
-    scene.queue(&[quota("cpu", "8")]).await?;
-    let gate = json!({
+/// How long work comes and goes: one round of it, or as many minutes as `make churn` says.
+fn churn() -> Result<Duration> {
+    let minutes = match std::env::var("CHURN_MINUTES") {
+        Ok(minutes) => minutes.parse().context("CHURN_MINUTES")?,
+        Err(_) => 0,
+    };
+    Ok(Duration::from_mins(minutes))
+}
+
+/// A Gate that new StatefulSets here are born with.
+fn gate(scene: &Scene<'_>, name: &str) -> Value {
+    json!({
         "apiVersion": "sluice.dev/v1alpha1", "kind": "Gate",
-        "metadata": {"name": scene.name("budget.example.com")},
+        "metadata": {"name": name},
         "spec": {"appliesTo": {
             "namespaceSelector": here(&scene.ns),
             "kinds": [{"group": "apps", "kind": "StatefulSet"}],
         }},
-    });
-    scene.create(&gate).await?;
-    scene.create(&Job::new("short").queue("q").json()).await?;
+    })
+}
+
+/// Work of several kinds, through a queue and behind a gate, some of it to its end. Then it is deleted.
+async fn work(scene: &Scene<'_>, widgets: &Widgets<'_>, round: usize) -> Result<()> {
+    let name = |what: &str| format!("{what}-{round}");
+    let of_gate = scene.name(&name("budget.example.com"));
+    scene.create(&gate(scene, &of_gate)).await?;
+    let [short, gated, alone, made] = ["short", "gated", "alone", "made"].map(name);
+    scene.create(&Job::new(&short).queue("q").json()).await?;
     scene
-        .create(&Job::new("gated").queue("q").gate("acme.io/x").json())
+        .create(&Job::new(&gated).queue("q").gate("acme.io/x").json())
         .await?;
-    scene.create(&Pod::new("alone").queue("q").json()).await?;
-    widgets.create_running("made", true).await?;
-    scene.see_complete("short").await?;
-    widgets.see_released("made").await?;
-    scene.see_event("gated", "Gated").await.map(drop)
+    scene.create(&Pod::new(&alone).queue("q").json()).await?;
+    widgets.create_running(&made, true).await?;
+    scene.see_complete(&short).await?;
+    widgets.see_released(&made).await?;
+    scene.see_event(&gated, "Gated").await?;
+    for job in [&short, &gated] {
+        scene.delete("Job", job).await?;
+    }
+    scene.delete("Pod", &alone).await?;
+    scene.delete("Gate", &of_gate).await?;
+    let args = ["delete", "widgets", &made];
+    scene.kubectl(&args, None).await?.ok().map(drop)
 }
 
 #[tokio::test]
 async fn what_is_applied_again_is_unchanged() -> Result<()> {
+    let churn = churn()?;
     bed::own_running("gitops", async |bed, scene| {
         let widgets = declare(scene).await?;
-        work(scene, &widgets).await?;
+        scene.queue(&[quota("cpu", "8")]).await?;
+        let begin = Instant::now();
+        for round in 0.. {
+            work(scene, &widgets, round).await?;
+            if churn <= begin.elapsed() {
+                eprintln!("{} rounds in {:.0?}", round + 1, begin.elapsed());
+                break;
+            }
+        }
         let manifests = bed.sluice.manifests(&bed.cp).await?;
         let changed = apply(bed, &manifests).await?;
         ensure!(changed.is_empty(), "{changed:#?}");
