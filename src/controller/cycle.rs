@@ -57,7 +57,7 @@ impl Controller {
         if self.metrics.process.violations(violations) {
             error!(
                 violations,
-                "states were found that must not occur, and quota may be given twice: restart Sluice, and report this"
+                "an invariant was violated, and quota may be given twice: restart the leader, then report this with the log"
             );
         }
         let mut preempting = Preempting::new();

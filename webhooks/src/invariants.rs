@@ -15,7 +15,7 @@ pub fn violated(invariant: &str) {
     FOUND.fetch_add(1, Ordering::Relaxed);
     error!(
         invariant,
-        "a state was found that must not occur: report this"
+        "an invariant was violated: report this with the log"
     );
 }
 
