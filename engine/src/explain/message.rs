@@ -40,7 +40,7 @@ impl Explanation {
             Self::Evicting { queue } => {
                 write!(
                     f,
-                    "evicted; still charged to ClusterQueue \"{queue}\" until it has stopped"
+                    "evicted; still uses quota of ClusterQueue \"{queue}\" until it has stopped"
                 )
             }
             Self::Inactive => f.write_str("the workload is inactive"),
@@ -85,7 +85,7 @@ impl Explanation {
             }
             Self::NeverFitsTogether { queue } => write!(
                 f,
-                "can never be admitted to ClusterQueue \"{queue}\": its pod sets need more together than there can ever be"
+                "can never be admitted to ClusterQueue \"{queue}\": its pod sets together request more than the maximum capacity"
             ),
             Self::TooManyCombinations { queue } => write!(
                 f,
@@ -99,17 +99,20 @@ impl Explanation {
                 f,
                 "backs off before it is queued in ClusterQueue \"{queue}\" again"
             ),
-            Self::QueueFull { queue, max } => write!(
-                f,
-                "is not queued in ClusterQueue \"{queue}\" yet: as many workloads as may be pending (maxPending {max}) come before this one"
-            ),
+            Self::QueueFull { queue, max } => {
+                let workloads = if *max == 1 { "workload" } else { "workloads" };
+                write!(
+                    f,
+                    "ClusterQueue \"{queue}\" already has {max} pending {workloads} (spec.maxPending) ahead of this one"
+                )
+            }
             Self::QuotaReserved { queue } => write!(
                 f,
                 "waits in ClusterQueue \"{queue}\": the unused quota is reserved for workloads that come before this one"
             ),
             Self::TargetsProtected { queue } => write!(
                 f,
-                "waits in ClusterQueue \"{queue}\": the workloads to preempt for it were preempted before, and are not preempted again until something else changes in their cohort"
+                "waits in ClusterQueue \"{queue}\": its preemption targets were already preempted, and are not preempted again until something else changes in the cohort"
             ),
             Self::Nominated { queue } => write!(
                 f,
@@ -155,14 +158,14 @@ impl FlavorMiss {
         let resource = &shortage.resource;
         let request = format(resource, shortage.request);
         let nominal = format(resource, shortage.nominal);
-        let limit_text = if now {
-            "is free now"
+        let (lacking, limit) = if now {
+            ("insufficient unused quota", "")
         } else {
-            "there can ever be"
+            ("insufficient quota", ", more than the maximum capacity")
         };
         write!(
             f,
-            "needs {resource} {request} in flavor \"{flavor}\": more than {limit_text} \
+            "{lacking} for {resource} in flavor \"{flavor}\": requests {request}{limit} \
              (nominal quota {nominal}"
         )?;
         match shortage.may_borrow {

@@ -116,7 +116,7 @@ struct Tried {
     pod_set: String,
     /// The flavor.
     name: String,
-    /// Fits, WaitingForQuota, ExceedsMaxQuota (it requests more than there can ever be), NoMatchingNodes or NoQuota.
+    /// Fits, WaitingForQuota, ExceedsMaxQuota (it requests more than the maximum capacity), NoMatchingNodes or NoQuota.
     reason: &'static str,
     /// The reason in words, where the resources do not say it.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -41,8 +41,8 @@ fn mk_example() -> Taken {
         why: Some(Why {
             reason: "WaitingForQuota".into(),
             message:
-                "couldn't be admitted to ClusterQueue \"research\": needs cpu 1500m in flavor \
-                      \"spot\": more than is free now (nominal quota 3)"
+                "couldn't be admitted to ClusterQueue \"research\": insufficient unused quota for cpu in flavor \
+                      \"spot\": requests 1500m (nominal quota 3)"
                     .into(),
         }),
         ..mk_waiting(&main, "train-0f8fad5bd9cb469f", 10, 1)

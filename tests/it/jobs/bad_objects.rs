@@ -205,16 +205,16 @@ async fn a_job_that_can_not_be_admitted_says_why() -> Result<()> {
                 Job::new("large").queue("q").cpu("3"),
                 "ExceedsMaxQuota",
                 format!(
-                    "can never be admitted to ClusterQueue \"{ns}\": needs cpu 3 in flavor \"{ns}\": \
-                     more than there can ever be (nominal quota 2)"
+                    "can never be admitted to ClusterQueue \"{ns}\": insufficient quota for cpu in flavor \"{ns}\": \
+                     requests 3, more than the maximum capacity (nominal quota 2)"
                 ),
             ),
             (
                 Job::new("wide").queue("q").cpu("1500m").pods(2),
                 "ExceedsMaxQuota",
                 format!(
-                    "can never be admitted to ClusterQueue \"{ns}\": needs cpu 3 in flavor \"{ns}\": \
-                     more than there can ever be (nominal quota 2)"
+                    "can never be admitted to ClusterQueue \"{ns}\": insufficient quota for cpu in flavor \"{ns}\": \
+                     requests 3, more than the maximum capacity (nominal quota 2)"
                 ),
             ),
             (

@@ -408,8 +408,7 @@ async fn flavors_are_tried_in_order(admission: Admission) -> Result<()> {
         scene.create(&Job::new("c").queue("q").json()).await?;
         let ns = &scene.ns;
         let message = format!(
-            "couldn't be admitted to ClusterQueue \"{ns}\": needs cpu 1 in flavor \"{first}\": more than \
-             is free now (nominal quota 1); needs cpu 1 in flavor \"{second}\": more than is free now \
+            "couldn't be admitted to ClusterQueue \"{ns}\": insufficient unused quota for cpu in flavor \"{first}\": requests 1 (nominal quota 1); insufficient unused quota for cpu in flavor \"{second}\": requests 1 \
              (nominal quota 1)"
         );
         scene.see_waiting("c", "WaitingForQuota", &message).await?;

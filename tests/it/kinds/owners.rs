@@ -419,7 +419,7 @@ async fn a_job_keeps_its_usage_whatever_owner_is_written_to_it() -> Result<()> {
         scene.create(&Job::new("last").queue("q").json()).await?;
         let told = |workload: &Value| {
             condition(workload, "QuotaReserved")
-                .is_some_and(|(_, _, told)| told.contains("more than is free now"))
+                .is_some_and(|(_, _, told)| told.contains("insufficient unused quota"))
         };
         scene.see_workload("last", "waiting", told).await?;
         let next = scene.get("Job", "next").await?;

@@ -114,8 +114,7 @@ async fn a_queue_that_is_made_again_remembers_its_usage() -> Result<()> {
         scene.create(&cluster_queue(ns, ns, &[quota("cpu", "1")])).await?;
         scene.create(&local_queue("q", ns)).await?;
         let message = format!(
-            "couldn't be admitted to ClusterQueue \"{ns}\": needs cpu 1 in flavor \"{ns}\": more than is \
-             free now (nominal quota 1)"
+            "couldn't be admitted to ClusterQueue \"{ns}\": insufficient unused quota for cpu in flavor \"{ns}\": requests 1 (nominal quota 1)"
         );
         scene.see_waiting("second", "WaitingForQuota", &message).await?;
         scene.see("ClusterQueue", ns, "usage of the first", uses_one).await?;

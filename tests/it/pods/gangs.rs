@@ -51,7 +51,7 @@ async fn a_gang_starts_as_a_whole(admission: Admission) -> Result<()> {
         let pods = scene.record("Pod").await?;
         scene.create(&gang(3, "1")).await?;
         let message = format!(
-            "needs cpu 3 in flavor \"{ns}\": more than there can ever be (nominal quota 2)"
+            "insufficient quota for cpu in flavor \"{ns}\": requests 3, more than the maximum capacity (nominal quota 2)"
         );
         see_group(scene, "told what it waits for", |workload| {
             condition(workload, "QuotaReserved").is_some_and(|(_, _, told)| told.contains(&message))

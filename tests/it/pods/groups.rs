@@ -75,7 +75,7 @@ async fn a_group_starts_as_a_whole(admission: Admission) -> Result<()> {
             "All 3 pods exist: waits for quota in LocalQueue \"q\""
         );
         let message =
-            format!("needs cpu 3 in flavor \"{ns}\": more than is free now (nominal quota 3)");
+            format!("insufficient unused quota for cpu in flavor \"{ns}\": requests 3 (nominal quota 3)");
         see_group(scene, "told what it waits for", |workload| {
             condition(workload, "QuotaReserved").is_some_and(|(status, reason, m)| {
                 (status, reason) == ("False", "WaitingForQuota") && m.ends_with(&message)

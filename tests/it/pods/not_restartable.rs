@@ -88,8 +88,7 @@ async fn bare_pods_that_are_kept_do_not_borrow() -> Result<()> {
         assert_eq!(
             told,
             format!(
-                "couldn't be admitted to ClusterQueue {queue:?}: needs cpu 1 in flavor {flavor:?}: more \
-                 than is free now (nominal quota 2, may not borrow)"
+                "couldn't be admitted to ClusterQueue {queue:?}: insufficient unused quota for cpu in flavor {flavor:?}: requests 1 (nominal quota 2, may not borrow)"
             )
         );
         // A job can be stopped and started again: it borrows.
@@ -98,7 +97,7 @@ async fn bare_pods_that_are_kept_do_not_borrow() -> Result<()> {
         // Of those who may not borrow, what is too large for the nominal quota is never admitted.
         scene.create(&Pod::new("large").queue("mine").cpu("3").json()).await?;
         let told = scene.see_event("large", "Inadmissible").await?;
-        ensure!(told.ends_with("more than there can ever be (nominal quota 2, may not borrow)"), "{told}");
+        ensure!(told.ends_with("more than the maximum capacity (nominal quota 2, may not borrow)"), "{told}");
 
         scene.create(&Job::new("owed").queue("theirs").cpu("2").json()).await?;
         scene.see_complete("owed").await?;

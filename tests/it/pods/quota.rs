@@ -45,23 +45,22 @@ async fn a_pod_is_checked_only_in_what_it_requests() -> Result<()> {
         scene.see("Pod", "nothing", "released", is_released).await?;
 
         let needs = [
-            ("cpu-more", "cpu 100m", "2"),
-            ("memory-more", "memory 1Mi", "1Gi"),
-            ("gpu-more", "example.com/gpu 1", "1"),
+            ("cpu-more", "cpu", "100m", "2"),
+            ("memory-more", "memory", "1Mi", "1Gi"),
+            ("gpu-more", "example.com/gpu", "1", "1"),
         ];
-        for (name, need, nominal) in needs {
+        for (name, resource, need, nominal) in needs {
             let told = scene.see_event(name, "Pending").await?;
             let expected = format!(
-                "couldn't be admitted to ClusterQueue \"{ns}\": needs {need} in flavor \"{ns}\": more than \
-                 is free now (nominal quota {nominal})"
+                "couldn't be admitted to ClusterQueue \"{ns}\": insufficient unused quota for {resource} in \
+                 flavor \"{ns}\": requests {need} (nominal quota {nominal})"
             );
             assert_eq!(told, expected);
         }
         create("gpu-never", json!({"example.com/gpu": "2"})).await?;
         let told = scene.see_event("gpu-never", "Inadmissible").await?;
         let expected = format!(
-            "can never be admitted to ClusterQueue \"{ns}\": needs example.com/gpu 2 in flavor \"{ns}\": more \
-             than there can ever be (nominal quota 1)"
+            "can never be admitted to ClusterQueue \"{ns}\": insufficient quota for example.com/gpu in flavor \"{ns}\": requests 2, more than the maximum capacity (nominal quota 1)"
         );
         assert_eq!(told, expected);
 
@@ -97,8 +96,7 @@ async fn a_pod_that_requests_nothing_counts_as_a_pod() -> Result<()> {
         scene.create(&third.json()).await?;
         let told = scene.see_event("third", "Pending").await?;
         let expected = format!(
-            "couldn't be admitted to ClusterQueue \"{ns}\": needs pods 1 in flavor \"{ns}\": more than is \
-             free now (nominal quota 2)"
+            "couldn't be admitted to ClusterQueue \"{ns}\": insufficient unused quota for pods in flavor \"{ns}\": requests 1 (nominal quota 2)"
         );
         assert_eq!(told, expected);
         scene.see_account("pods", ("2", "2", "0"), 1).await?;

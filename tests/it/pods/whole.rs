@@ -280,8 +280,7 @@ async fn what_can_not_be_suspended_waits_as_pods() -> Result<()> {
             .see_so_many("waiting for quota", 3, |pod| gates(pod) == [QUEUE_GATE])
             .await?;
         let message = format!(
-            "can never be admitted to ClusterQueue \"{ns}\": needs cpu 3 in flavor \"{ns}\": more than there \
-             can ever be (nominal quota 2)"
+            "can never be admitted to ClusterQueue \"{ns}\": insufficient quota for cpu in flavor \"{ns}\": requests 3, more than the maximum capacity (nominal quota 2)"
         );
         see_the_workload(scene, "told that it never fits", |workload| {
             condition(workload, "QuotaReserved") == Some(("False", "ExceedsMaxQuota", message.as_str()))
@@ -290,8 +289,7 @@ async fn what_can_not_be_suspended_waits_as_pods() -> Result<()> {
         scene.set_cpu("3").await?;
         // There is quota for two of them, and none starts; when all fit, all do.
         let message = format!(
-            "couldn't be admitted to ClusterQueue \"{ns}\": needs cpu 3 in flavor \"{ns}\": more than is free \
-             now (nominal quota 3)"
+            "couldn't be admitted to ClusterQueue \"{ns}\": insufficient unused quota for cpu in flavor \"{ns}\": requests 3 (nominal quota 3)"
         );
         see_the_workload(scene, "told that it doesn't fit now", |workload| {
             condition(workload, "QuotaReserved") == Some(("False", "WaitingForQuota", message.as_str()))

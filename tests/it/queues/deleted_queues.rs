@@ -39,8 +39,8 @@ async fn see_still_waiting(scene: &Scene<'_>, job: &str) -> Result<()> {
 /// What a job of 4 cpus in queue `b` waits for.
 fn waits_for_quota(scene: &Scene<'_>) -> String {
     format!(
-        "couldn't be admitted to ClusterQueue {:?}: needs cpu 4 in flavor {:?}: \
-         more than is free now (nominal quota 4)",
+        "couldn't be admitted to ClusterQueue {:?}: insufficient unused quota for cpu in flavor {:?}: \
+         requests 4 (nominal quota 4)",
         scene.name("b"),
         scene.ns
     )

@@ -249,8 +249,7 @@ async fn strict_fifo_blocks_the_jobs_behind_the_head() -> Result<()> {
         for nominal in ["2", "2100m", "2200m", "2300m", "2400m"] {
             scene.set_cpu(nominal).await?;
             let message = format!(
-                "couldn't be admitted to ClusterQueue \"{ns}\": needs cpu 2 in flavor \"{ns}\": more \
-                 than is free now (nominal quota {nominal})"
+                "couldn't be admitted to ClusterQueue \"{ns}\": insufficient unused quota for cpu in flavor \"{ns}\": requests 2 (nominal quota {nominal})"
             );
             scene.see_waiting("large", "WaitingForQuota", &message).await?;
         }
@@ -380,8 +379,7 @@ async fn raised_quota_is_handed_out_at_once() -> Result<()> {
         scene.create(&Job::new("large").queue("q").cpu("3").json()).await?;
         let ns = &scene.ns;
         let message = format!(
-            "can never be admitted to ClusterQueue \"{ns}\": needs cpu 3 in flavor \"{ns}\": more than \
-             there can ever be (nominal quota 1)"
+            "can never be admitted to ClusterQueue \"{ns}\": insufficient quota for cpu in flavor \"{ns}\": requests 3, more than the maximum capacity (nominal quota 1)"
         );
         scene.see_waiting("large", "ExceedsMaxQuota", &message).await?;
         scene.set_cpu("3").await?;
@@ -406,8 +404,7 @@ async fn lent_quota_comes_back_when_it_is_free() -> Result<()> {
         let b = scene.name("b");
         scene.create(&Job::new("greedy").queue("b").cpu("4").json()).await?;
         let message = format!(
-            "can never be admitted to ClusterQueue \"{b}\": needs cpu 4 in flavor \"{}\": more than there \
-             can ever be (nominal quota 2, may borrow 1)",
+            "can never be admitted to ClusterQueue \"{b}\": insufficient quota for cpu in flavor \"{}\": requests 4, more than the maximum capacity (nominal quota 2, may borrow 1)",
             scene.ns
         );
         scene.see_waiting("greedy", "ExceedsMaxQuota", &message).await?;

@@ -16,8 +16,7 @@ const CIRCLE: &str = "fair initial
      job d-low d at=0 cpu=2 within-nominal
      rest => !d-high(reclaim) !a-low(reclaim) other a-low !a-high(reclaim) d-low
      decide =>
-     why a-high => waits in ClusterQueue \"a\": the workloads to preempt for it were preempted before, \
-     and are not preempted again until something else changes in their cohort
+     why a-high => waits in ClusterQueue \"a\": its preemption targets were already preempted, and are not preempted again until something else changes in the cohort
      ";
 
 #[test]

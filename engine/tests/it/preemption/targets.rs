@@ -30,8 +30,8 @@ fn a_higher_priority_preempts_a_lower_one_of_its_queue_and_waits_until_it_has_st
          decide =>
          pend low
          decide => high
-         why low => couldn't be admitted to ClusterQueue \"q\": needs cpu 3 in flavor \"default\": \
-         more than is free now (nominal quota 4)",
+         why low => couldn't be admitted to ClusterQueue \"q\": insufficient unused quota for cpu in flavor \"default\": \
+         requests 3 (nominal quota 4)",
     );
 }
 

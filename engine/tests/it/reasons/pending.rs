@@ -56,8 +56,8 @@ fn the_outlook_names_the_evicted() {
          decide => !low(own)
          outlook high => is the first of its queue; in flavor \"default\" it needs cpu 1, 0 is free: \
          ClusterQueue \"q\" has no more; stopping: low
-         why next => couldn't be admitted to ClusterQueue \"q\": needs cpu 2 in flavor \"default\": \
-         more than is free now (nominal quota 2)",
+         why next => couldn't be admitted to ClusterQueue \"q\": insufficient unused quota for cpu in flavor \"default\": \
+         requests 2 (nominal quota 2)",
     );
 }
 
@@ -80,11 +80,11 @@ fn what_fits_in_part_does_not_count_as_too_large() {
          held x q default.cpu=3
          job part q pods=8 min=2 cpu=1
          decide =>
-         why part => couldn't be admitted to ClusterQueue \"q\": needs cpu 2 in flavor \"default\": \
-         more than is free now (nominal quota 4)
+         why part => couldn't be admitted to ClusterQueue \"q\": insufficient unused quota for cpu in flavor \"default\": \
+         requests 2 (nominal quota 4)
          job never q pods=8 min=5 cpu=1
-         why never => can never be admitted to ClusterQueue \"q\": needs cpu 5 in flavor \
-         \"default\": more than there can ever be (nominal quota 4)",
+         why never => can never be admitted to ClusterQueue \"q\": insufficient quota for cpu in flavor \
+         \"default\": requests 5, more than the maximum capacity (nominal quota 4)",
     );
 }
 
@@ -233,8 +233,8 @@ fn only_what_is_short_is_spoken_of() {
          held y lender default.disk=1
          job j q cpu=1 disk=2 gpu=0 memory=2
          decide =>
-         why j => couldn't be admitted to ClusterQueue \"q\": needs memory 2 in flavor \"default\": \
-         more than is free now (nominal quota 1, may borrow 1)
+         why j => couldn't be admitted to ClusterQueue \"q\": insufficient unused quota for memory in flavor \"default\": \
+         requests 2 (nominal quota 1, may borrow 1)
          outlook j => is the first of its queue; in flavor \"default\" it needs memory 2, 1 is free: \
          ClusterQueue \"q\" has no more; not preempted: 1 of its own queue \
          (withinClusterQueue is Never); fits after x",
@@ -244,10 +244,8 @@ fn only_what_is_short_is_spoken_of() {
          job none q cpu=0 gpu=2
          job one q cpu=1 gpu=2
          decide =>
-         why none => can never be admitted to ClusterQueue \"q\": needs gpu 2 in flavor \"x\": more \
-         than there can ever be (nominal quota 1)
-         why one => can never be admitted to ClusterQueue \"q\": needs gpu 2 in flavor \"x\": more \
-         than there can ever be (nominal quota 1)",
+         why none => can never be admitted to ClusterQueue \"q\": insufficient quota for gpu in flavor \"x\": requests 2, more than the maximum capacity (nominal quota 1)
+         why one => can never be admitted to ClusterQueue \"q\": insufficient quota for gpu in flavor \"x\": requests 2, more than the maximum capacity (nominal quota 1)",
     );
 }
 
@@ -261,8 +259,8 @@ fn what_an_earlier_pod_set_happens_to_take_is_in_the_way_of_a_later_one() {
          held x q spot.memory=1
          job pair q memory=2 / cpu=0 memory=1 select=kind:default
          decide =>
-         why pair => couldn't be admitted to ClusterQueue \"q\": pod set \"1\": needs memory 1 in \
-         flavor \"default\": more than is free now (nominal quota 2); flavor \"spot\": its nodes \
+         why pair => couldn't be admitted to ClusterQueue \"q\": pod set \"1\": insufficient unused quota for memory in \
+         flavor \"default\": requests 1 (nominal quota 2); flavor \"spot\": its nodes \
          don't have the label kind=default of the node selector",
     );
 }
@@ -289,7 +287,7 @@ fn of_many_flavors_only_the_first_few_are_spoken_of() {
         let quotas: Vec<String> = names.iter().map(|name| format!("{name}.cpu=1")).collect();
         let shown = names.iter().take(4).map(|name| {
             format!(
-                "needs cpu 2 in flavor \"{name}\": more than there can ever be (nominal quota 1)"
+                "insufficient quota for cpu in flavor \"{name}\": requests 2, more than the maximum capacity (nominal quota 1)"
             )
         });
         let shown: Vec<String> = shown.collect();
@@ -358,7 +356,7 @@ fn it_is_said_where_a_workload_is_on_its_way() {
          why j => admitted by ClusterQueue \"q\"
          confirm j
          evicting j
-         why j => evicted; still charged to ClusterQueue \"q\" until it has stopped
+         why j => evicted; still uses quota of ClusterQueue \"q\" until it has stopped
          finish j
          why j => the workload has finished",
     );
@@ -375,8 +373,8 @@ fn the_head_of_a_strict_queue_waits_for_quota_and_the_others_for_the_head() {
              job high heavy priority=9 cpu=1
              job low light cpu=1
              decide =>
-             why {head} => couldn't be admitted to ClusterQueue \"q\": needs cpu 1 in flavor \
-             \"default\": more than is free now (nominal quota 2)
+             why {head} => couldn't be admitted to ClusterQueue \"q\": insufficient unused quota for cpu in flavor \
+             \"default\": requests 1 (nominal quota 2)
              why {behind} => waits in ClusterQueue \"q\" (StrictFIFO) behind a workload that \
              doesn't fit"
         ));

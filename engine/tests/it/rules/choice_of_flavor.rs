@@ -189,10 +189,10 @@ fn what_counts_in_an_earlier_group_does_not_count_in_a_later_one() {
          job other r cpu=1
          decide => one
          flavors one => 0.cpu=default 0.gpu=spot
-         why two => can never be admitted to ClusterQueue \"q\": needs cpu 2 in flavor \"default\": \
-         more than there can ever be (nominal quota 1)
-         why other => can never be admitted to ClusterQueue \"r\": needs cpu 1 in flavor \"spot\": \
-         more than there can ever be (nominal quota 0)",
+         why two => can never be admitted to ClusterQueue \"q\": insufficient quota for cpu in flavor \"default\": \
+         requests 2, more than the maximum capacity (nominal quota 1)
+         why other => can never be admitted to ClusterQueue \"r\": insufficient quota for cpu in flavor \"spot\": \
+         requests 1, more than the maximum capacity (nominal quota 0)",
     );
 }
 

@@ -13,8 +13,8 @@ fn what_a_deleted_queue_has_borrowed_is_not_lent_again() {
          no-queue a
          job new b cpu=4
          decide =>
-         why new => couldn't be admitted to ClusterQueue \"b\": needs cpu 4 in flavor \"default\": \
-         more than is free now (nominal quota 4)
+         why new => couldn't be admitted to ClusterQueue \"b\": insufficient unused quota for cpu in flavor \"default\": \
+         requests 4 (nominal quota 4)
          finish one
          decide =>
          finish two

@@ -18,8 +18,8 @@ fn what_is_known_already_changes_nothing() {
          local q queue=q
          why high => waits in ClusterQueue \"q\" for evicted workloads to stop: their quota is reserved for this one
          cohort c weight=2000
-         why high => couldn't be admitted to ClusterQueue \"q\": needs cpu 2 in flavor \"default\": \
-         more than is free now (nominal quota 2)
+         why high => couldn't be admitted to ClusterQueue \"q\": insufficient unused quota for cpu in flavor \"default\": \
+         requests 2 (nominal quota 2)
          decide =>
          why high => waits in ClusterQueue \"q\" for evicted workloads to stop: their quota is reserved for this one",
     );
@@ -59,8 +59,7 @@ fn a_flavor_that_changes_concerns_only_queues_that_name_it() {
     );
     script(
         "default",
-        "couldn't be admitted to ClusterQueue \"q\": needs cpu 2 in flavor \"default\": more than \
-         is free now (nominal quota 2)",
+        "couldn't be admitted to ClusterQueue \"q\": insufficient unused quota for cpu in flavor \"default\": requests 2 (nominal quota 2)",
     );
 }
 
@@ -159,13 +158,13 @@ fn a_queue_that_limits_otherwise_lets_others_in_or_keeps_them_outside() {
          decide =>
          queue q max=1 default.cpu=1
          decide =>
-         why a => couldn't be admitted to ClusterQueue \"q\": needs cpu 1 in flavor \"default\": \
-         more than is free now (nominal quota 1)
-         why b => is not queued in ClusterQueue \"q\" yet: as many workloads as may be pending (maxPending 1) come before this one
+         why a => couldn't be admitted to ClusterQueue \"q\": insufficient unused quota for cpu in flavor \"default\": \
+         requests 1 (nominal quota 1)
+         why b => ClusterQueue \"q\" already has 1 pending workload (spec.maxPending) ahead of this one
          queue q default.cpu=1
          decide =>
-         why b => couldn't be admitted to ClusterQueue \"q\": needs cpu 1 in flavor \"default\": \
-         more than is free now (nominal quota 1)",
+         why b => couldn't be admitted to ClusterQueue \"q\": insufficient unused quota for cpu in flavor \"default\": \
+         requests 1 (nominal quota 1)",
     );
 }
 
@@ -220,8 +219,8 @@ fn one_that_becomes_evictable_may_be_preempted_and_one_that_no_longer_is_may_not
          decide => !pod(own)
          held pod q stays default.cpu=2
          decide =>
-         why high => couldn't be admitted to ClusterQueue \"q\": needs cpu 2 in flavor \"default\": \
-         more than is free now (nominal quota 2)
+         why high => couldn't be admitted to ClusterQueue \"q\": insufficient unused quota for cpu in flavor \"default\": \
+         requests 2 (nominal quota 2)
          held pod q default.cpu=2
          decide => !pod(own)",
     );

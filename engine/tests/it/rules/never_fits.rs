@@ -7,8 +7,7 @@ fn a_strict_head_that_can_never_be_admitted_is_passed() {
     for (head, told) in [
         (
             "job big q cpu=9",
-            "can never be admitted to ClusterQueue \"q\": needs cpu 9 in flavor \"default\": more \
-             than there can ever be (nominal quota 2, may borrow 2)",
+            "can never be admitted to ClusterQueue \"q\": insufficient quota for cpu in flavor \"default\": requests 9, more than the maximum capacity (nominal quota 2, may borrow 2)",
         ),
         (
             "job big q cpu=1 gpu=1",
@@ -16,8 +15,8 @@ fn a_strict_head_that_can_never_be_admitted_is_passed() {
         ),
         (
             "job big q cpu=1 / pods=2 cpu=2",
-            "can never be admitted to ClusterQueue \"q\": pod set \"1\": needs cpu 5 in flavor \
-             \"default\": more than there can ever be (nominal quota 2, may borrow 2)",
+            "can never be admitted to ClusterQueue \"q\": pod set \"1\": insufficient quota for cpu in flavor \
+             \"default\": requests 5, more than the maximum capacity (nominal quota 2, may borrow 2)",
         ),
     ] {
         for mode in ["", "by-usage"] {
@@ -53,8 +52,7 @@ fn what_fits_each_flavor_but_not_all_of_them_together_is_passed() {
          job three q cpu=3 / cpu=3 / cpu=3
          job small q cpu=1
          decide => small
-         why three => can never be admitted to ClusterQueue \"q\": its pod sets need more \
-         together than there can ever be",
+         why three => can never be admitted to ClusterQueue \"q\": its pod sets together request more than the maximum capacity",
     );
     // The least of it would fit.
     check(
@@ -87,8 +85,7 @@ fn what_has_many_pod_sets_is_passed_too() {
              job many q {pod_sets}
              job small q cpu=1
              decide => small
-             why many => can never be admitted to ClusterQueue \"q\": its pod sets need more together than there can \
-             ever be"
+             why many => can never be admitted to ClusterQueue \"q\": its pod sets together request more than the maximum capacity"
         ));
     }
     // Those fit, and block as any head does.

@@ -76,8 +76,8 @@ fn borrowing_has_a_limit_and_a_queue_without_cohort_has_nobody_to_borrow_from() 
          job seven a cpu=7
          job six a cpu=6
          decide => six
-         why seven => can never be admitted to ClusterQueue \"a\": needs cpu 7 in flavor \
-         \"default\": more than there can ever be (nominal quota 4, may borrow 2)
+         why seven => can never be admitted to ClusterQueue \"a\": insufficient quota for cpu in flavor \
+         \"default\": requests 7, more than the maximum capacity (nominal quota 4, may borrow 2)
          use a => default.cpu=6+2
          job b1 b cpu=3
          job b2 b cpu=2
@@ -134,8 +134,8 @@ fn limits_hold_at_every_level_of_a_tree() {
          queue c in=right default.cpu=10
          job a6 a cpu=6
          decide =>
-         why a6 => can never be admitted to ClusterQueue \"a\": needs cpu 6 in flavor \
-         \"default\": more than there can ever be (nominal quota 1, may borrow 4)
+         why a6 => can never be admitted to ClusterQueue \"a\": insufficient quota for cpu in flavor \
+         \"default\": requests 6, more than the maximum capacity (nominal quota 1, may borrow 4)
          job a4 a cpu=4
          job b1 b cpu=1
          job b2 b cpu=1
@@ -167,8 +167,8 @@ fn a_cohort_lends_upwards_only_what_its_limit_says() {
          decide => a4
          finish b3
          decide => a1
-         why b4 => can never be admitted to ClusterQueue \"b\": needs cpu 4 in flavor \"default\": \
-         more than there can ever be (nominal quota 1, may borrow 2)",
+         why b4 => can never be admitted to ClusterQueue \"b\": insufficient quota for cpu in flavor \"default\": \
+         requests 4, more than the maximum capacity (nominal quota 1, may borrow 2)",
     );
 }
 
@@ -247,8 +247,8 @@ fn pod_sets_are_fitted_together() {
         "queue q default.cpu=3
          job j q cpu=2 / cpu=2
          decide =>
-         why j => can never be admitted to ClusterQueue \"q\": pod set \"1\": needs cpu 4 in \
-         flavor \"default\": more than there can ever be (nominal quota 3)",
+         why j => can never be admitted to ClusterQueue \"q\": pod set \"1\": insufficient quota for cpu in \
+         flavor \"default\": requests 4, more than the maximum capacity (nominal quota 3)",
     );
 }
 
@@ -325,8 +325,7 @@ fn flavors_must_go_with_the_pods() {
          spot=yes:NoSchedule isn't tolerated; flavor \"default\": its nodes don't have the label \
          kind=gpu of the node selector
          why big => can never be admitted to ClusterQueue \"q\": flavor \"spot\": its taint \
-         spot=yes:NoSchedule isn't tolerated; needs cpu 5 in flavor \"default\": more than there \
-         can ever be (nominal quota 4)",
+         spot=yes:NoSchedule isn't tolerated; insufficient quota for cpu in flavor \"default\": requests 5, more than the maximum capacity (nominal quota 4)",
     );
 }
 
@@ -364,12 +363,12 @@ fn the_text_of_a_wait_is_stable() {
          held x team-a default.cpu=4
          job j team-a cpu=3
          decide =>
-         why j => couldn't be admitted to ClusterQueue \"team-a\": needs cpu 3 in flavor \
-         \"default\": more than is free now (nominal quota 4, may borrow 2)
+         why j => couldn't be admitted to ClusterQueue \"team-a\": insufficient unused quota for cpu in flavor \
+         \"default\": requests 3 (nominal quota 4, may borrow 2)
          held y b default.cpu=3
          decide =>
-         why j => couldn't be admitted to ClusterQueue \"team-a\": needs cpu 3 in flavor \
-         \"default\": more than is free now (nominal quota 4, may borrow 2)
+         why j => couldn't be admitted to ClusterQueue \"team-a\": insufficient unused quota for cpu in flavor \
+         \"default\": requests 3 (nominal quota 4, may borrow 2)
          finish x
          decide => j
          why j => admitted by ClusterQueue \"team-a\"",

@@ -200,7 +200,7 @@ fn those_beyond_max_pending_wait_outside() {
          job b q priority=2 cpu=2
          job small q cpu=1
          decide =>
-         why small => is not queued in ClusterQueue \"q\" yet: as many workloads as may be pending (maxPending 2) come before this one
+         why small => ClusterQueue \"q\" already has 2 pending workloads (spec.maxPending) ahead of this one
          gone b
          decide => small",
     );
@@ -217,12 +217,12 @@ fn beyond_max_pending_local_queues_that_compete_by_usage_take_turns() {
          job c3 crowd priority=9 cpu=1
          job c4 crowd priority=9 cpu=1
          job l1 lone cpu=1
-         why c3 => is not queued in ClusterQueue \"q\" yet: as many workloads as may be pending (maxPending 3) come before this one
+         why c3 => ClusterQueue \"q\" already has 3 pending workloads (spec.maxPending) ahead of this one
          decide => l1
          job l2 lone cpu=1
          job l3 lone cpu=1
-         why c3 => is not queued in ClusterQueue \"q\" yet: as many workloads as may be pending (maxPending 3) come before this one
-         why l3 => is not queued in ClusterQueue \"q\" yet: as many workloads as may be pending (maxPending 3) come before this one
+         why c3 => ClusterQueue \"q\" already has 3 pending workloads (spec.maxPending) ahead of this one
+         why l3 => ClusterQueue \"q\" already has 3 pending workloads (spec.maxPending) ahead of this one
          gone c1
          gone l1
          decide => l2
@@ -346,9 +346,9 @@ fn who_comes_in_from_outside_may_be_admitted_at_once() {
          job b q cpu=1
          job c q cpu=1
          decide => a larger
-         why b => couldn't be admitted to ClusterQueue \"q\": needs cpu 1 in flavor \"default\": \
-         more than is free now (nominal quota 4)
-         why c => is not queued in ClusterQueue \"q\" yet: as many workloads as may be pending (maxPending 2) come before this one",
+         why b => couldn't be admitted to ClusterQueue \"q\": insufficient unused quota for cpu in flavor \"default\": \
+         requests 1 (nominal quota 4)
+         why c => ClusterQueue \"q\" already has 2 pending workloads (spec.maxPending) ahead of this one",
     );
 }
 

@@ -27,8 +27,7 @@ fn borrowers_take_nothing_that_the_head_of_a_strict_queue_waits_for() {
         "cpu=4",
         "decide =>
          why n1 => waits in ClusterQueue \"b\": the unused quota is reserved for workloads that come before this one
-         why big => couldn't be admitted to ClusterQueue \"q\": needs cpu 4 in flavor \"default\": more than is \
-         free now (nominal quota 4)
+         why big => couldn't be admitted to ClusterQueue \"q\": insufficient unused quota for cpu in flavor \"default\": requests 4 (nominal quota 4)
          finish b2
          job n3 b priority=9 cpu=1
          decide =>

@@ -136,13 +136,13 @@ fn time_alone_moves_a_reservation_to_another_that_has_used_less() {
          job a1 a cpu=2
          job b2 b cpu=2
          decide =>
-         why a1 => couldn't be admitted to ClusterQueue \"q\": needs cpu 2 in flavor \"default\": \
-         more than is free now (nominal quota 3)
+         why a1 => couldn't be admitted to ClusterQueue \"q\": insufficient unused quota for cpu in flavor \"default\": \
+         requests 2 (nominal quota 3)
          why b2 => waits in ClusterQueue \"q\" for evicted workloads to stop: their quota is reserved for this one
          decide at={WEEK} =>
          why a1 => waits in ClusterQueue \"q\" for evicted workloads to stop: their quota is reserved for this one
-         why b2 => couldn't be admitted to ClusterQueue \"q\": needs cpu 2 in flavor \"default\": \
-         more than is free now (nominal quota 3)
+         why b2 => couldn't be admitted to ClusterQueue \"q\": insufficient unused quota for cpu in flavor \"default\": \
+         requests 2 (nominal quota 3)
          gone x
          decide at={WEEK} => a1"
     ));

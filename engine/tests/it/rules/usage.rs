@@ -306,8 +306,8 @@ fn single_pods_of_siblings_share_what_their_parent_has() {
          bind a1 1
          bind a2 1
          decide =>
-         why b2 => couldn't be admitted to ClusterQueue \"b\": needs cpu 1 in flavor \
-         \"default\": more than is free now (nominal quota 0, may borrow 3)
+         why b2 => couldn't be admitted to ClusterQueue \"b\": insufficient unused quota for cpu in flavor \
+         \"default\": requests 1 (nominal quota 0, may borrow 3)
          job free1 b
          job free2 a
          decide => free1
@@ -335,8 +335,8 @@ fn a_pod_that_asks_for_nothing_is_one_pod_where_pods_are_counted_and_else_nothin
          bind a 1
          parts q => default.pods=1+1
          asked q => pods=1
-         why c => couldn't be admitted to ClusterQueue \"q\": needs pods 1 in flavor \
-         \"default\": more than is free now (nominal quota 2)
+         why c => couldn't be admitted to ClusterQueue \"q\": insufficient unused quota for pods in flavor \
+         \"default\": requests 1 (nominal quota 2)
          queue r default.cpu=0
          job d r
          decide => d
@@ -390,8 +390,8 @@ fn pods_that_have_ended_give_back_what_was_borrowed_first() {
          end j 1
          decide =>
          use a => default.cpu=2+0
-         why own => couldn't be admitted to ClusterQueue \"b\": needs cpu 2 in flavor \
-         \"default\": more than is free now (nominal quota 2, may borrow 2)
+         why own => couldn't be admitted to ClusterQueue \"b\": insufficient unused quota for cpu in flavor \
+         \"default\": requests 2 (nominal quota 2, may borrow 2)
          finish small
          decide => own
          use b => default.cpu=2+0",
