@@ -64,7 +64,7 @@ pub(super) fn pending(situation: &JobSituation<'_>, reading: &Reading, queue: &s
     }
     if runs_unheld(situation, reading) {
         let message = format!(
-            "Suspended: it ran without an admission. It is started when LocalQueue {queue:?} has quota for it"
+            "Suspended because it ran without being admitted; Sluice starts it once it is admitted through LocalQueue {queue:?}"
         );
         return suspend(situation, Note::warning("Stopped", message));
     }

@@ -51,7 +51,7 @@ async fn a_manifest_that_does_not_suspend_is_applied_again_while_its_job_waits()
             for _ in 0..2 {
                 let told = apply(scene, args, &job).await?;
                 ensure!(
-                    told.contains("spec.suspend: false is ignored"),
+                    told.contains("spec.suspend: false from the manifest is ignored"),
                     "{name}: {told}"
                 );
                 let stored = scene.get("Job", name).await?;
@@ -63,7 +63,10 @@ async fn a_manifest_that_does_not_suspend_is_applied_again_while_its_job_waits()
                 .try_merge("Job", name, json!({"spec": {"suspend": false}}))
                 .await;
             let told = format!("{released:?}");
-            ensure!(told.contains("the job starts once LocalQueue"), "{told}");
+            ensure!(
+                told.contains("Sluice starts the job once it is admitted through LocalQueue"),
+                "{told}"
+            );
         }
         Ok(())
     })
@@ -222,7 +225,10 @@ async fn a_manifest_that_does_not_suspend_replaces_a_job_that_waits() -> Result<
         apply(scene, CLIENT, &job).await?;
         scene.see_workload("j", "there", |_| true).await?;
         let told = apply(scene, REPLACE, &replacement(scene, "j", &job).await?).await?;
-        ensure!(told.contains("spec.suspend: false is ignored"), "{told}");
+        ensure!(
+            told.contains("spec.suspend: false from the manifest is ignored"),
+            "{told}"
+        );
         let stored = scene.get("Job", "j").await?;
         ensure!(is_suspended(&stored), "{stored}");
         assert_eq!(stored["metadata"]["annotations"]["sluice.dev/held"], "true");

@@ -492,9 +492,7 @@ async fn requests_that_make_no_sense_are_refused() -> Result<()> {
         ensure!(is_suspended(&job), "suspend: false in a manifest release it: {job}");
         let start = json!({"spec": {"suspend": false}});
         let again = refused_edit(scene, "Job", "count", start).await?;
-        let expected = "spec.suspend: Forbidden: the job starts once LocalQueue \"q\" admits \
-                        it; to run it without Sluice, remove the label sluice.dev/queue-name in the \
-                        same update";
+        let expected = "spec.suspend: Forbidden: Sluice starts the job once it is admitted through LocalQueue \"q\"; to run it without a queue, remove the label sluice.dev/queue-name in the same update (refused where the namespace requires a queue)";
         assert_eq!(again, by_jobs_webhook(expected));
         Ok(())
     })

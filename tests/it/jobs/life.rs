@@ -102,9 +102,7 @@ async fn starting_a_job_by_hand_is_refused_with_advice_that_works(
         let expected = "spec.suspend: Forbidden: the job is held by acme.io/a, acme.io/b; it is queued, or started if it has no queue, once the last gate is removed from its annotations";
         ensure!(told.trim_end().ends_with(&admission.of_job(expected)), "{told}");
         let told = patch_as_user(scene, "pending", UNSUSPEND).await?.err()?;
-        let expected = "spec.suspend: Forbidden: the job starts once LocalQueue \"q\" admits \
-                        it; to run it without Sluice, remove the label sluice.dev/queue-name in the \
-                        same update";
+        let expected = "spec.suspend: Forbidden: Sluice starts the job once it is admitted through LocalQueue \"q\"; to run it without a queue, remove the label sluice.dev/queue-name in the same update (refused where the namespace requires a queue)";
         ensure!(told.trim_end().ends_with(&admission.of_job(expected)), "{told}");
         // The administrator is told the same.
         let again = refused(scene, "pending", json!({"spec": {"suspend": false}})).await?;

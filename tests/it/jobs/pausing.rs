@@ -287,7 +287,7 @@ async fn a_manifest_that_is_applied_again_pauses_nothing() -> Result<()> {
         for label in [Value::Null, json!("changed")] {
             manifest["metadata"]["labels"]["tests/label"] = label;
             let applied = apply(&manifest).await?;
-            let rule = "spec.suspend: true is ignored, as the manifest said the same before and the job was started since; to pause the job, use kubectl patch";
+            let rule = "spec.suspend: true from the manifest is ignored: the job was started after the manifest was first applied; to pause it, use kubectl patch";
             ensure!(applied.code == 0 && applied.stderr.contains(rule), "{applied:?}");
             let job = scene.get("Job", "j").await?;
             ensure!(!is_suspended(&job), "{job}");

@@ -257,7 +257,7 @@ async fn by_suspend(cp: &ControlPlane, kind: &Objects, at: &str) -> Result<()> {
     for (name, rule) in [
         (
             "queued",
-            "the job starts once LocalQueue \"q\" admits it; to run it without Sluice, remove the label sluice.dev/queue-name in the same update",
+            "Sluice starts the job once it is admitted through LocalQueue \"q\"; to run it without a queue, remove the label sluice.dev/queue-name in the same update (refused where the namespace requires a queue)",
         ),
         (
             "gated",

@@ -147,7 +147,7 @@ async fn without_webhooks_the_controller_holds_what_is_to_be_held() -> Result<()
         let told = scene.see_event("queued", "Stopped").await?;
         assert_eq!(
             told,
-            "Suspended: it ran without an admission. It is started when LocalQueue \"q\" has quota for it"
+            "Suspended because it ran without being admitted; Sluice starts it once it is admitted through LocalQueue \"q\""
         );
         scene.see_admitted("queued").await?;
         scene.see("Job", "queued", "running", |job| !is_suspended(job)).await?;

@@ -10,7 +10,7 @@ pub(crate) const HELD_BY_INVALID: &str =
     "the job is held by an invalid value of {}; remove the annotation";
 pub(crate) const HELD_BY_GATES: &str = "the job is held by {}; it is queued, or started if it has no queue, once the last gate is removed from its annotations";
 pub(crate) const DEACTIVATED: &str = "the job is deactivated, as the gate {} was not lifted in time; remove the annotation sluice.dev/deactivated-by, and it is queued, or started if it has no queue";
-pub(crate) const QUEUED: &str = "the job starts once LocalQueue {} admits it; to run it without Sluice, remove the label {} in the same update";
+pub(crate) const QUEUED: &str = "Sluice starts the job once it is admitted through LocalQueue {}; to run it without a queue, remove the label {} in the same update (refused where the namespace requires a queue)";
 
 /// What holds a job that is released by hand.
 pub(crate) struct HeldBy<'a> {

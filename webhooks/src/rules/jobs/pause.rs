@@ -15,11 +15,11 @@ use crate::rules::queue_label::queue_of;
 use crate::rules::reapplied::{is_by_manifest, is_replaced, manifests};
 
 /// What is told of a manifest that says how the job was born.
-pub(crate) const APPLIED_AGAIN: &str = "is ignored, as the manifest said the same before and the job was started since; to pause the job, use \
+pub(crate) const APPLIED_AGAIN: &str = "from the manifest is ignored: the job was started after the manifest was first applied; to pause it, use \
      kubectl patch";
 
 /// What is told of a manifest that says that the job is not suspended, or says so no more, while the job waits.
-pub(crate) const WAITS_ON: &str = "is ignored, as an applied manifest gives it and Sluice suspended the job: it starts once nothing holds it any more";
+pub(crate) const WAITS_ON: &str = "from the manifest is ignored: Sluice suspended the job and starts it once it is admitted and no gate holds it";
 
 /// What an edit of an object that something holds changes besides.
 pub(super) fn patch(

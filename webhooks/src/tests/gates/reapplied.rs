@@ -142,7 +142,7 @@ fn a_manifest_that_takes_the_place_of_a_job_releases_nothing() {
     assert_eq!(stored["spec"]["suspend"], true);
     assert_eq!(stored["metadata"]["annotations"]["sluice.dev/held"], "true");
     assert!(
-        verdict.warnings[0].starts_with("spec.suspend: false is ignored"),
+        verdict.warnings[0].starts_with("spec.suspend: false from the manifest is ignored"),
         "{verdict:?}"
     );
 }

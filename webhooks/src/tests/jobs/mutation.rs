@@ -186,7 +186,7 @@ fn a_manifest_that_is_applied_again_releases_nothing(
     assert_eq!(warnings.len(), usize::from(expected), "{warnings:?}");
     if expected {
         assert_eq!(stored["metadata"]["annotations"]["sluice.dev/held"], "true");
-        let start = "spec.suspend: false is ignored, as an applied manifest";
+        let start = "spec.suspend: false from the manifest is ignored: Sluice suspended";
         assert!(warnings[0].starts_with(start), "{warnings:?}");
     }
     // What its user suspended is his to release, or to be refused.

@@ -66,8 +66,7 @@ fn create_in_no_queue(#[case] queue: &str) {
 }
 
 const START_GATED: &str = "spec.suspend: Forbidden: the job is held by acme.io/foo; it is queued, or started if it has no queue, once the last gate is removed from its annotations";
-const START_QUEUED: &str = "spec.suspend: Forbidden: the job starts once LocalQueue \"a\" \
-     admits it; to run it without Sluice, remove the label sluice.dev/queue-name in the same update";
+const START_QUEUED: &str = "spec.suspend: Forbidden: Sluice starts the job once it is admitted through LocalQueue \"a\"; to run it without a queue, remove the label sluice.dev/queue-name in the same update (refused where the namespace requires a queue)";
 const START_INVALID: &str = "spec.suspend: Forbidden: the job is held by an invalid value of \
      metadata.annotations[kueue.x-k8s.io/scheduling-gated-by]; remove the annotation";
 const MOVED: &str = "metadata.labels[sluice.dev/queue-name]: Forbidden: is immutable while the job \

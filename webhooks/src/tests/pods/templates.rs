@@ -267,8 +267,7 @@ fn a_forged_list_releases_no_job() {
     }
 }
 
-const START_QUEUED: &str = "spec.suspend: Forbidden: the job starts once LocalQueue \"a\" \
-     admits it; to run it without Sluice, remove the label sluice.dev/queue-name in the same update";
+const START_QUEUED: &str = "spec.suspend: Forbidden: Sluice starts the job once it is admitted through LocalQueue \"a\"; to run it without a queue, remove the label sluice.dev/queue-name in the same update (refused where the namespace requires a queue)";
 const START_HELD: &str = "spec.suspend: Forbidden: the job is held by a.io/x; it is queued, or started if it has no queue, once the last gate is removed from its annotations";
 
 #[test]
