@@ -371,20 +371,20 @@ impl Controller {
             _ if has_left || pod.owner.is_none() && pod.pod_set.is_some() => Note::warning(
                 "Detached",
                 format!(
-                    "The pod runs, and does not belong to the job any more that it was admitted with: its usage counts in ClusterQueue {:?} until it ends, beside that of the job",
+                    "The pod no longer belongs to the job it was admitted with: until it ends, its usage counts in ClusterQueue {:?} in addition to the job's",
                     record.cluster_queue
                 ),
             ),
             LabelledQueue::Named(queue) => Note::warning(
-                "Uncharged",
+                "NotAdmitted",
                 format!(
-                    "The pod runs without an admission: it names LocalQueue {queue:?}, and no owner of it is admitted; its usage counts from now on"
+                    "The pod runs without being admitted (it names LocalQueue {queue:?}, and no owner of it is admitted): its usage counts from now on"
                 ),
             ),
             LabelledQueue::None | LabelledQueue::Invalid(_) => Note::warning(
-                "Uncharged",
+                "NotAdmitted",
                 format!(
-                    "The pod runs without an admission, as no owner of it is admitted: its usage counts in ClusterQueue {:?} from now on",
+                    "The pod runs without being admitted (no owner of it is admitted): its usage counts in ClusterQueue {:?} from now on",
                     record.cluster_queue
                 ),
             ),

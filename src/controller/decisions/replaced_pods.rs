@@ -90,7 +90,7 @@ impl Controller {
             return;
         };
         let text = format!(
-            "The pod terminates while another one runs in its place: its usage counts in ClusterQueue {:?} until it is gone, beside that of the job",
+            "The pod is terminating and its replacement already runs: both count in ClusterQueue {:?} until it is gone",
             share.cluster_queue
         );
         let replaced = Replaced {

@@ -17,8 +17,8 @@ use crate::plan::{Note, Write, workload};
 /// Pods that replace others wait for a moment; those that wait longer than this may do so for ever.
 const WAIT_TOLD_AFTER: Duration = Duration::from_secs(30);
 
-const ASKS_FOR_MORE: &str = "This pod requests more than the pods that its job was admitted with: it waits until the job is queued again with the new requests";
-const ASKS_OTHERWISE: &str = "This pod requests something else than the pods that its group was admitted with: it waits until it is deleted; create one that requests the same as the pod that it replaces, or delete all pods of the group to have it queued with other requests";
+const REQUESTS_EXCEEDED: &str = "This pod requests more than the pods that its job was admitted with: it waits until the job is queued again with the new requests";
+const REQUESTS_DIFFER: &str = "This pod does not request the same as the pods that its group was admitted with: it waits until it is deleted; create one that requests the same as the pod that it replaces, or delete all pods of the group to have it queued with other requests";
 
 /// Whether an admission covers a pod: none of a job that requests more, and none of a group that requests something else.
 fn is_covered(
@@ -135,9 +135,9 @@ impl Controller {
         let is_group = matches!(subject, Subject::Group(_));
         for pod in misfits {
             let note = if is_group {
-                Note::warning("AsksOtherwise", ASKS_OTHERWISE)
+                Note::warning("RequestsDiffer", REQUESTS_DIFFER)
             } else {
-                Note::warning("AsksForMore", ASKS_FOR_MORE)
+                Note::warning("RequestsExceeded", REQUESTS_EXCEEDED)
             };
             self.tell_about(&Subject::Pod(pod), note);
         }
@@ -157,9 +157,12 @@ impl Controller {
                         "is gone; a rolling update needs maxUnavailable of 1 or more, or the strategy Recreate"
                     }
                 };
+                let waiting = match waiting.count {
+                    1 => "1 pod waits".to_owned(),
+                    count => format!("{count} pods wait"),
+                };
                 let text = format!(
-                    "{} of its pods wait behind the gate, because as many run as were admitted: each is ungated when one of those {when}",
-                    waiting.count
+                    "{waiting}: as many pods run as were admitted; a waiting pod is ungated when a running one {when}"
                 );
                 self.tell_about(subject, Note::warning("PodsWaiting", text));
             }

@@ -51,7 +51,7 @@ async fn pods_of_a_job_that_take_their_time_are_counted_beside_others_in_their_p
         assert_eq!(
             scene.see_event(&first, "Replaced").await?,
             format!(
-                "The pod terminates while another one runs in its place: its usage counts in ClusterQueue {:?} until it is gone, beside that of the job",
+                "The pod is terminating and its replacement already runs: both count in ClusterQueue {:?} until it is gone",
                 scene.ns
             )
         );

@@ -280,7 +280,7 @@ async fn a_rolling_update_without_quota_says_what_it_waits_for() -> Result<()> {
         scene.merge("Deployment", "serve", changed).await?;
         assert_eq!(
             scene.see_event("serve", "PodsWaiting").await?,
-            "1 of its pods wait behind the gate, because as many run as were admitted: each is ungated when one of those is gone; a rolling update needs maxUnavailable of 1 or more, or the strategy Recreate"
+            "1 pod waits: as many pods run as were admitted; a waiting pod is ungated when a running one is gone; a rolling update needs maxUnavailable of 1 or more, or the strategy Recreate"
         );
         let recreate = json!({"spec": {"strategy": {"type": "Recreate", "rollingUpdate": null}}});
         scene.merge("Deployment", "serve", recreate).await?;

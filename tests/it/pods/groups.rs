@@ -99,7 +99,7 @@ async fn a_group_starts_as_a_whole(admission: Admission) -> Result<()> {
         ensure!(has_queue_gate(&excess), "{excess}");
         assert_eq!(
             see_told(scene, "PodsWaiting").await?,
-            "1 of its pods wait behind the gate, because as many run as were admitted: each is ungated when one of those has failed or was deleted"
+            "1 pod waits: as many pods run as were admitted; a waiting pod is ungated when a running one has failed or was deleted"
         );
 
         let history = scene.history("Pod", &pods).await?;
@@ -310,8 +310,8 @@ async fn pods_of_a_group_may_differ(admission: Admission) -> Result<()> {
         let larger = member("larger", 3).requests(json!({"cpu": "2"}));
         scene.create(&larger.json()).await?;
         assert_eq!(
-            scene.see_event("larger", "AsksOtherwise").await?,
-            "This pod requests something else than the pods that its group was admitted with: it waits until it is deleted; create one that requests the same as the pod that it replaces, or delete all pods of the group to have it queued with other requests"
+            scene.see_event("larger", "RequestsDiffer").await?,
+            "This pod does not request the same as the pods that its group was admitted with: it waits until it is deleted; create one that requests the same as the pod that it replaces, or delete all pods of the group to have it queued with other requests"
         );
         let larger = scene.get("Pod", "larger").await?;
         ensure!(has_queue_gate(&larger), "{larger}");

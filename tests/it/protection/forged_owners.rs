@@ -109,7 +109,7 @@ async fn is_counted(scene: &Scene<'_>, labels: Value, owners: Value) -> Result<(
     json_patch::merge(&mut job["spec"]["template"], &labels);
     scene.create(&job).await?;
     let pods = scene.see_pods("Running", 1).await?;
-    scene.see_event(name_of(&pods[0]), "Uncharged").await?;
+    scene.see_event(name_of(&pods[0]), "NotAdmitted").await?;
     scene.see_account("cpu", ("1", "1", "0"), 0).await
 }
 
@@ -151,7 +151,7 @@ async fn pods_that_run_without_usage_are_counted_and_reported(admission: Admissi
             .await?;
         let pod = scene.list("Pod").await?.remove(0);
         let name = pod["metadata"]["name"].as_str().unwrap();
-        scene.see_event(name, "Uncharged").await?;
+        scene.see_event(name, "NotAdmitted").await?;
         scene.see_account("cpu", ("1", "1", "0"), 0).await
     })
     .await
@@ -185,7 +185,7 @@ async fn a_pod_of_an_unqueued_job_is_not_admitted_by_its_user(admission: Admissi
         let released = r#"[{"op": "remove", "path": "/spec/schedulingGates"}]"#;
         let args = ["patch", "pod", name_of(&pod), "--type=json", "-p", released];
         scene.kubectl(&args, None).await?.ok()?;
-        scene.see_event(name_of(&pod), "Uncharged").await?;
+        scene.see_event(name_of(&pod), "NotAdmitted").await?;
         scene.see_account("cpu", ("1", "1", "0"), 0).await
     })
     .await
