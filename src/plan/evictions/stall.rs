@@ -53,18 +53,18 @@ pub fn pod_in_time_until(pod: &PodRecord) -> Option<Timestamp> {
 pub fn pod_overdue() -> Note {
     Note::warning(
         DELETION_OVERDUE,
-        "The pod is being deleted, and has not ended in time: its quota stays in use until it is gone, and no workload waits for that quota any more",
+        "Still being deleted: the pod has not terminated in time; check its node and finalizers. Its quota stays in use until it is gone; preemption no longer counts on it",
     )
 }
 
 /// What is told of a job without a Workload that is deleted with its pods and is not gone in time.
 pub fn deletion_overdue(remains: &Remains) -> Note {
-    Note::warning(DELETION_OVERDUE, text("Deleted", remains))
+    Note::warning(DELETION_OVERDUE, text("Still being deleted", remains))
 }
 
 fn text(what: &str, remains: &Remains) -> String {
     format!(
-        "{what}, and {}: its quota stays in use until its pods are gone, and no workload waits for that quota any more",
+        "{what}: {}. Its quota stays in use until its pods are gone; preemption no longer counts on it",
         what_is_left(remains)
     )
 }
@@ -81,9 +81,9 @@ pub fn overdue(
     }
     let (since, reason, what) = if record.is_evicting() {
         let since = record.true_since(Type::Evicted)?;
-        (since, EVICTION_OVERDUE, "Evicted")
+        (since, EVICTION_OVERDUE, "Still stopping after its eviction")
     } else {
-        (remains.deleted_at?, DELETION_OVERDUE, "Deleted")
+        (remains.deleted_at?, DELETION_OVERDUE, "Still being deleted")
     };
     if now < in_time_until(since, remains.terminate_until) {
         return None;
@@ -107,7 +107,7 @@ fn what_is_left(remains: &Remains) -> String {
         ..
     } = remains;
     if *is_unsuspended {
-        return "it can't be suspended".to_owned();
+        return "it could not be suspended".to_owned();
     }
     let named: Vec<_> = pods
         .iter()
@@ -116,10 +116,15 @@ fn what_is_left(remains: &Remains) -> String {
         .collect();
     match (named.as_slice(), pods.len().checked_sub(NAMED_MAX)) {
         ([], _) => "its controller has not reported in time that it has stopped".to_owned(),
-        ([one], _) => format!("its pod {one} has not ended in time"),
-        (some, None | Some(0)) => format!("its pods {} have not ended in time", some.join(", ")),
+        ([one], _) => {
+            format!("pod {one} has not terminated in time; check its node and finalizers")
+        }
+        (some, None | Some(0)) => format!(
+            "pods {} have not terminated in time; check their nodes and finalizers",
+            some.join(", ")
+        ),
         (some, Some(_)) => format!(
-            "its pods {} and others have not ended in time",
+            "pods {} and others have not terminated in time; check their nodes and finalizers",
             some.join(", ")
         ),
     }
@@ -202,7 +207,7 @@ mod tests {
         assert_eq!(told(&record, &deleted, 1059), None);
         let told = told(&record, &deleted, 1060).unwrap();
         assert!(
-            told.starts_with("Deleted, and its pod \"a\" has not ended in time: "),
+            told.starts_with("Still being deleted: pod \"a\" has not terminated in time; "),
             "{told}"
         );
     }
@@ -220,21 +225,24 @@ mod tests {
                 with(&[], false),
                 "its controller has not reported in time that it has stopped",
             ),
-            (with(&["a"], false), "its pod \"a\" has not ended in time"),
+            (
+                with(&["a"], false),
+                "pod \"a\" has not terminated in time; check its node and finalizers",
+            ),
             (
                 with(&["a", "b", "c"], false),
-                "its pods \"a\", \"b\", \"c\" have not ended in time",
+                "pods \"a\", \"b\", \"c\" have not terminated in time; check their nodes and finalizers",
             ),
             (
                 with(&["a", "b", "c", "d"], false),
-                "its pods \"a\", \"b\", \"c\" and others have not ended in time",
+                "pods \"a\", \"b\", \"c\" and others have not terminated in time; check their nodes and finalizers",
             ),
-            (with(&["a"], true), "it can't be suspended"),
+            (with(&["a"], true), "it could not be suspended"),
         ];
         for (remains, expected) in cases {
             let told = told(&record, &remains, 60).unwrap();
             assert!(
-                told.starts_with(&format!("Evicted, and {expected}: ")),
+                told.starts_with(&format!("Still stopping after its eviction: {expected}. ")),
                 "{told}"
             );
         }
