@@ -33,7 +33,7 @@ pub fn of(gated: Gated<'_>, gate_now: &dyn Fn(&Gate) -> Option<GateNow>) -> Note
                 described.join(", ")
             );
             if let Some(why) = gated.kept.failures() {
-                told.push_str("; set because it can't be told whether they apply: ");
+                told.push_str("; set because it can't be determined whether they apply: ");
                 told.push_str(why);
             }
             // Where a deadline acts, it tells that.

@@ -138,7 +138,7 @@ async fn nobody_but_its_owners_lifts_the_gate(admission: Admission) -> Result<()
         of_tenant.create(&job.json()).await?;
         let lifted = json!({"metadata": {"annotations": {(crate::support::objects::GATES): null}}});
         let told = refusal(of_tenant.try_merge("Job", "j", lifted.clone()).await)?;
-        ensure!(told.contains("may not \"lift\" gates.sluice.dev \"queue-required.sluice.dev\""), "{told}");
+        ensure!(told.contains("cannot lift gates.sluice.dev \"queue-required.sluice.dev\""), "{told}");
         ensure!(told.ends_with("; set metadata.labels[sluice.dev/queue-name], and Sluice lifts it, or create the object anew with that label"), "{told}");
         let started = json!({"spec": {"suspend": false}});
         let told = refusal(of_tenant.try_merge("Job", "j", started).await)?;

@@ -166,9 +166,7 @@ async fn plays(admission: Admission, prefix: &str, program: PathBuf) -> Result<(
         let lifter = scene.acting_as(&by)?;
         let told = refusal(lifter.try_merge("Job", "two", lifted).await)?;
         ensure!(
-            told.contains(&format!(
-                "may not \"lift\" gates.sluice.dev {other_object:?}"
-            )),
+            told.contains(&format!("cannot lift gates.sluice.dev {other_object:?}")),
             "{told}"
         );
         Ok(())

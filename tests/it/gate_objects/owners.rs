@@ -110,7 +110,7 @@ pub async fn tenant<'a>(scene: &Scene<'a>) -> Result<(String, Scene<'a>)> {
 fn told(at: &str, scene: &Scene<'_>, user: &str, path: &str) -> String {
     let (gate, object) = own_gate(&scene.ns, path);
     format!(
-        "{at}: Forbidden: the gate \"{gate}\" is lifted by its owners: user \"{user}\" may not \"lift\" gates.sluice.dev \"{object}\" in namespace \"{}\"; ask {path}@acme.io",
+        "{at}: Forbidden: only its owners may lift the gate \"{gate}\": user \"{user}\" cannot lift gates.sluice.dev \"{object}\" in namespace \"{}\"; ask {path}@acme.io",
         scene.ns
     )
 }

@@ -75,7 +75,7 @@ async fn more_than_64_gpus_need_an_approval() -> Result<()> {
             scene.see_gone("Job", "big").await?;
         }
         of_tenant.create(&big).await?;
-        let told = format!("the gate \"{gate}\" is lifted by its owners");
+        let told = format!("only its owners may lift the gate \"{gate}\"");
         let answer = answered(async || dry(&of_tenant, "Job", "big", without(GATES)).await).await?;
         let refused = refusal(answer)?;
         ensure!(refused.contains(&told), "{refused}");
@@ -143,7 +143,7 @@ async fn no_edit_is_a_way_round() -> Result<()> {
         check_gate(&of_tenant.create(&suspended.json()).await?, None)?;
         let told = |field: &str, gate: &str, object: &str, path: &str| {
             format!(
-                "{field}: Forbidden: would need the gate \"{gate}\", which can be set at creation only: Gate \"{object}\" applies to the object as edited, and user \"{user}\" may not \"lift\" gates.sluice.dev \"{object}\" in namespace \"{}\"; create the object anew; ask {path}@acme.io",
+                "{field}: Forbidden: Gate \"{object}\" applies to the object after this edit, and its gate \"{gate}\" can be set only at creation; user \"{user}\" cannot lift gates.sluice.dev \"{object}\" in namespace \"{}\": delete the object and create it again; ask {path}@acme.io",
                 scene.ns
             )
         };
@@ -308,7 +308,7 @@ async fn each_pod_of_a_deployment_waits_for_the_gate_too() -> Result<()> {
                 gates(pod).contains(&gate.as_str())
             })
             .await?;
-        let expected = format!("user \"{user}\" may not \"lift\" gates.sluice.dev \"{object}\" in namespace \"{}\"; create the object anew; ask wide@acme.io", scene.ns);
+        let expected = format!("user \"{user}\" cannot lift gates.sluice.dev \"{object}\" in namespace \"{}\": delete the object and create it again; ask wide@acme.io", scene.ns);
         see_refused("it may not get wider", &expected, async || {
             let wider = json!({"spec": {"replicas": 3}});
             of_tenant.merge_once("Deployment", "narrow", wider).await
@@ -332,7 +332,7 @@ async fn an_expression_that_fails_holds_and_says_so() -> Result<()> {
         ensure!(output.stderr.contains(why), "{}", output.stderr);
         check_gate(&scene.get("Job", "j").await?, Some(&gate))?;
         let message = scene.see_event("j", "Gated").await?;
-        let told = format!("set because it can't be told whether they apply: {gate}: {why}");
+        let told = format!("set because it can't be determined whether they apply: {gate}: {why}");
         ensure!(message.contains(&told), "{message}");
         scene.delete("Gate", &object).await
     })

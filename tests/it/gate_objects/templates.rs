@@ -149,7 +149,7 @@ async fn what_makes_pods_and_is_not_managed_needs_the_right_to_lift(
             let kind = new["kind"].as_str().unwrap_or_default();
             let name = new["metadata"]["name"].as_str().unwrap_or_default();
             let expected = format!(
-                "spec.template.metadata.labels[{QUEUE}]: Forbidden: names a queue for pods of a {kind}, to which Gate \"{object}\" applies: the gate \"{gate}\" can't hold these pods, and user \"{user}\" may not \"lift\" gates.sluice.dev \"{object}\" in namespace \"{}\"; make the pods by an object of a managed kind; ask gold@acme.io",
+                "spec.template.metadata.labels[{QUEUE}]: Forbidden: names a queue for pods of a {kind}, to which Gate \"{object}\" applies: the gate \"{gate}\" can't hold these pods, and user \"{user}\" cannot lift gates.sluice.dev \"{object}\" in namespace \"{}\"; create the pods with an object of a kind that Sluice manages, such as a Deployment; ask gold@acme.io",
                 scene.ns
             );
             see_refused("its pods may not join", &expected, async || {

@@ -164,7 +164,7 @@ fn warnings(missing: &BTreeSet<&Gate>, applying: &Applying<'_>, policy: &Policy)
         let object = gate.object_name().unwrap_or_default();
         let why = applying.get(*gate).cloned().flatten();
         let why = why.map_or_else(String::new, |why| {
-            format!(", as it can't be told whether it applies ({why})")
+            format!(", as it can't be determined whether it applies ({why})")
         });
         let spec = policy.gate(gate);
         let description = said(spec.and_then(|spec| spec.description.as_ref()));

@@ -20,14 +20,15 @@ use crate::rules::author::Author;
 use crate::rules::queue_label::queue_of;
 
 /// The rule for a gate that has owners: the gate, the user, the Gate and the namespace.
-pub(crate) const BY_ITS_OWNERS: &str = "the gate {} is lifted by its owners: user {} may not \"lift\" gates.sluice.dev {} in namespace {}";
-/// The rule for an edit after which the Gate of a gate applies: the gate, the Gate, the user, the Gate and the namespace.
-const WOULD_APPLY: &str = "would need the gate {}, which can be set at creation only: Gate {} applies to the object as edited, and user {} may not \"lift\" gates.sluice.dev {} in namespace {}; create the object anew";
+pub(crate) const BY_ITS_OWNERS: &str =
+    "only its owners may lift the gate {}: user {} cannot lift gates.sluice.dev {} in namespace {}";
+/// The rule for an edit after which the Gate of a gate applies: the Gate, the gate, the user, the Gate and the namespace.
+const WOULD_APPLY: &str = "Gate {} applies to the object after this edit, and its gate {} can be set only at creation; user {} cannot lift gates.sluice.dev {} in namespace {}: delete the object and create it again";
 /// The rule for a template whose pods the Gate applies to: the kind, the Gate, the gate, the user, the Gate and the
 /// namespace.
-pub(crate) const MADE: &str = "names a queue for pods of a {}, to which Gate {} applies: the gate {} can't hold these pods, and user {} may not \"lift\" gates.sluice.dev {} in namespace {}; make the pods by an object of a managed kind";
+pub(crate) const MADE: &str = "names a queue for pods of a {}, to which Gate {} applies: the gate {} can't hold these pods, and user {} cannot lift gates.sluice.dev {} in namespace {}; create the pods with an object of a kind that Sluice manages, such as a Deployment";
 /// What is added if it is not clear whether the Gate applies: why.
-const NOT_CLEAR: &str = " (it can't be told whether it applies: {})";
+const NOT_CLEAR: &str = " (it can't be determined whether it applies: {})";
 /// What it ends with if the Gate says whom to ask.
 pub(crate) const ASK: &str = "; ask {}";
 /// What it ends with for the gate of objects without a queue.
@@ -173,7 +174,7 @@ fn denied(request: &Request, right: &NeededRight) -> Problem {
     let mut detail = match &right.cause {
         Cause::Lifts => fill(BY_ITS_OWNERS, &[gate, user, object, namespace]),
         Cause::Applies(why) => {
-            fill(WOULD_APPLY, &[gate, object, user, object, namespace]) + &unclear(why)
+            fill(WOULD_APPLY, &[object, gate, user, object, namespace]) + &unclear(why)
         }
         Cause::AppliesToMade(kind, why) => {
             fill(MADE, &[kind, object, gate, user, object, namespace]) + &unclear(why)

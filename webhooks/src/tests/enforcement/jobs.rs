@@ -262,7 +262,7 @@ fn the_gate_is_lifted_by_a_queue_or_by_its_owners() {
     assert_eq!(asked, ["ann n queue-required.sluice.dev"]);
     assert_eq!(
         verdict.message(),
-        "metadata.annotations[kueue.x-k8s.io/admission-gated-by]: Forbidden: the gate \"sluice.dev/queue-required\" is lifted by its owners: user \"ann\" may not \"lift\" gates.sluice.dev \"queue-required.sluice.dev\" in namespace \"n\"; set metadata.labels[sluice.dev/queue-name], and Sluice lifts it, or create the object anew with that label"
+        "metadata.annotations[kueue.x-k8s.io/admission-gated-by]: Forbidden: only its owners may lift the gate \"sluice.dev/queue-required\": user \"ann\" cannot lift gates.sluice.dev \"queue-required.sluice.dev\" in namespace \"n\"; set metadata.labels[sluice.dev/queue-name], and Sluice lifts it, or create the object anew with that label"
     );
     let queued = mk_job(&[(QUEUE, "q")], &[], true);
     let (verdict, asked) = judge_by(&policy, USER, Permission::Denied, Some(&held), &queued);

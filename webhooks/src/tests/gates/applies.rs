@@ -156,7 +156,7 @@ fn what_fails_holds_and_says_so() {
     assert_eq!(
         verdict.warnings,
         [format!(
-            "held by gate acme.io/budget, which Gate \"budget.acme.io\" sets, as it can't be told whether it applies ({why}): needs an approval; ask budget@acme.io"
+            "held by gate acme.io/budget, which Gate \"budget.acme.io\" sets, as it can't be determined whether it applies ({why}): needs an approval; ask budget@acme.io"
         )]
     );
     // A user says nothing of the kind.
@@ -368,7 +368,7 @@ fn who_may_not_lift_is_told_to_create_the_object_anew(
     assert_eq!(
         verdict.message(),
         format!(
-            "{field}: Forbidden: would need the gate \"acme.io/budget\", which can be set at creation only: Gate \"budget.acme.io\" applies to the object as edited, and user \"ann\" may not \"lift\" gates.sluice.dev \"budget.acme.io\" in namespace \"n\"; create the object anew; ask budget@acme.io"
+            "{field}: Forbidden: Gate \"budget.acme.io\" applies to the object after this edit, and its gate \"acme.io/budget\" can be set only at creation; user \"ann\" cannot lift gates.sluice.dev \"budget.acme.io\" in namespace \"n\": delete the object and create it again; ask budget@acme.io"
         )
     );
 }

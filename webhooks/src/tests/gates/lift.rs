@@ -157,8 +157,8 @@ fn the_refusal_says_whose_the_gate_is_and_whom_to_ask() {
     assert_eq!(
         verdict.message(),
         format!(
-            "{at}: the gate \"acme.io/budget\" is lifted by its owners: user \"ann\" may not \"lift\" gates.sluice.dev \"budget.acme.io\" in namespace \"n\"; ask budget@acme.io; \
-             {at}: the gate \"acme.io/data\" is lifted by its owners: user \"ann\" may not \"lift\" gates.sluice.dev \"data.acme.io\" in namespace \"n\""
+            "{at}: only its owners may lift the gate \"acme.io/budget\": user \"ann\" cannot lift gates.sluice.dev \"budget.acme.io\" in namespace \"n\"; ask budget@acme.io; \
+             {at}: only its owners may lift the gate \"acme.io/data\": user \"ann\" cannot lift gates.sluice.dev \"data.acme.io\" in namespace \"n\""
         )
     );
     assert!(!verdict.is_early);

@@ -232,7 +232,7 @@ fn its_pods_are_judged_as_pods() {
 #[case::clear(of_gold(), "")]
 #[case::unclear(
     when("object.spec.missing == 1"),
-    " (it can't be told whether it applies: spec.appliesTo.when fails: No such key: missing)"
+    " (it can't be determined whether it applies: spec.appliesTo.when fails: No such key: missing)"
 )]
 fn who_may_not_lift_is_told_what_to_do(#[case] applies_to: AppliesTo, #[case] why: &str) {
     let object = labelled(replicas(), "gold");
@@ -240,7 +240,7 @@ fn who_may_not_lift_is_told_what_to_do(#[case] applies_to: AppliesTo, #[case] wh
     assert_eq!(
         verdict.message(),
         format!(
-            "spec.template.metadata.labels[sluice.dev/queue-name]: Forbidden: names a queue for pods of a ReplicaSet, to which Gate \"budget.acme.io\" applies: the gate \"acme.io/budget\" can't hold these pods, and user \"ann\" may not \"lift\" gates.sluice.dev \"budget.acme.io\" in namespace \"n\"; make the pods by an object of a managed kind{why}; ask budget@acme.io"
+            "spec.template.metadata.labels[sluice.dev/queue-name]: Forbidden: names a queue for pods of a ReplicaSet, to which Gate \"budget.acme.io\" applies: the gate \"acme.io/budget\" can't hold these pods, and user \"ann\" cannot lift gates.sluice.dev \"budget.acme.io\" in namespace \"n\"; create the pods with an object of a kind that Sluice manages, such as a Deployment{why}; ask budget@acme.io"
         )
     );
 }
