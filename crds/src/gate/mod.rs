@@ -59,7 +59,7 @@ pub struct GateSpec {
     /// held object. Anyone: whoever may edit the held object.
     #[serde(default)]
     pub lifting: Lifting,
-    /// Which objects are born with the gate, whether they name it or not. Absent: those that name it.
+    /// Which objects get the gate when they are created, whether they name it or not. Absent: those that name it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub applies_to: Option<AppliesTo>,
     /// Until when the gate is to be lifted. Absent: it has no deadline.
@@ -177,7 +177,7 @@ pub enum OnExpiry {
 #[serde(rename_all = "camelCase")]
 pub struct GateStatus {
     /// Active: whether the Gate can be followed, and why not. Applied: whether objects that match
-    /// spec.appliesTo are born with the gate, and why not. Backlogged: whether it holds more objects, or for
+    /// spec.appliesTo get the gate when they are created, and why not. Backlogged: whether it holds more objects, or for
     /// longer, than spec.backlog says.
     #[serde(default)]
     #[schemars(schema_with = "crate::schema::conditions")]

@@ -71,7 +71,7 @@ fn applied(reach: Reach, spec: &GateSpec) -> Option<ConditionUpdate> {
         Reach::InPlace => (
             true,
             "InPlace",
-            "Objects that match spec.appliesTo are born with the gate".to_owned(),
+            "Objects that match spec.appliesTo get the gate when they are created".to_owned(),
         ),
         Reach::NoWebhook(missing) => (
             false,

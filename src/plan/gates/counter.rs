@@ -38,18 +38,16 @@ pub fn first(waiting: impl Iterator<Item = PlaceAtGate>, count: usize) -> Vec<Su
 /// Why an object gets no place at a gate with a counter, for whoever waits.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WithoutPlace {
-    #[error("no place for what its user has suspended")]
+    #[error("gets no place: suspended by its user; set its suspend field to false")]
     Suspended,
-    #[error("no place for what has an invalid queue label")]
+    #[error("gets no place: its queue label is invalid")]
     InvalidQueue,
-    #[error(
-        "no place for what waits in the LocalQueue {0:?}, which does not exist or is not active"
-    )]
+    #[error("gets no place: LocalQueue {0:?} does not exist or is not active")]
     InactiveQueue(String),
     /// It can't be read, or nothing of its kind is planned now.
-    #[error("no place for what Sluice can't start now")]
+    #[error("gets no place: Sluice can't start it now")]
     NotStarted,
-    #[error("no place before the gates without a counter are removed")]
+    #[error("gets no place until its other gates are lifted")]
     OtherGates,
     #[error("all places are taken (limit {0})")]
     Taken(usize),

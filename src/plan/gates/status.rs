@@ -130,7 +130,7 @@ pub fn queue_backlog<'a>(
             Some(Exceeded::Age(seconds)) => {
                 reason = reason.or(Some(HELD_TOO_LONG));
                 told.push(format!(
-                    "Gate {gate} holds an object of this queue for more than {seconds} s"
+                    "Gate {gate} has held an object of this queue for more than {seconds} s"
                 ));
             }
             None => {}
@@ -150,7 +150,7 @@ pub fn no_queue_backlog() -> ConditionUpdate {
         kind: Type::Backlogged,
         is_true: false,
         reason: WITHIN_THRESHOLDS,
-        message: "No gate holds more objects of this queue than its Gate's spec.backlog says, nor for longer".to_owned(),
+        message: "No Gate exceeds its spec.backlog for objects of this queue".to_owned(),
     }
 }
 
@@ -191,12 +191,12 @@ fn backlogged(backlog: &Backlog, count: i32, age: Option<SignedDuration>) -> Con
         Some(Exceeded::Age(max)) => (
             true,
             HELD_TOO_LONG,
-            format!("The oldest object is held for more than {max} s"),
+            format!("The oldest object has been held for more than {max} s"),
         ),
         None => (
             false,
             WITHIN_THRESHOLDS,
-            "Neither more objects are held than spec.backlog says, nor for longer".to_owned(),
+            "The number and age of held objects are within spec.backlog".to_owned(),
         ),
     };
     ConditionUpdate {
@@ -353,7 +353,7 @@ mod tests {
                 ],
                 Some((
                     "TooManyHeld",
-                    "Gate a.io holds an object of this queue for more than 10 s; \
+                    "Gate a.io has held an object of this queue for more than 10 s; \
                      Gate b.io holds more than 2 objects of this queue",
                 )),
             ),
@@ -362,7 +362,7 @@ mod tests {
                 vec![("a.io", &by_age, of(1, 89)), ("b.io", &by_count, of(2, 0))],
                 Some((
                     "HeldTooLong",
-                    "Gate a.io holds an object of this queue for more than 10 s",
+                    "Gate a.io has held an object of this queue for more than 10 s",
                 )),
             ),
         ];

@@ -211,10 +211,13 @@ async fn what_would_not_start_takes_no_place(admission: Admission) -> Result<()>
             .await?;
         scene.see_complete("runs").await?;
         let told = [
-            ("suspended", "no place for what its user has suspended"),
+            (
+                "suspended",
+                "gets no place: suspended by its user; set its suspend field to false",
+            ),
             (
                 "nowhere",
-                "no place for what waits in the LocalQueue \"not-there\", which does not exist or is not active",
+                "gets no place: LocalQueue \"not-there\" does not exist or is not active",
             ),
         ];
         for (name, why) in told {
