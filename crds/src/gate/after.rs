@@ -13,7 +13,7 @@ pub const AFTER_KINDS_MAX: usize = 8;
 /// Lifts the gate after another object satisfies a condition.
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
-#[x_kube(validation = Rule::new("has(self.object) != (has(self.kinds) && size(self.kinds) > 0)").message("must have either object, which this Gate names, or kinds, of which the held object names one in its annotation"))]
+#[x_kube(validation = Rule::new("has(self.object) != (has(self.kinds) && size(self.kinds) > 0)").message("exactly one of object and kinds must be set: object is named here; with kinds, the held job names an object of one of them in its annotation"))]
 #[x_kube(validation = Rule::new("!has(self.object) || !has(self.annotation)").message("must not have annotation with object: this Gate names the object"))]
 pub struct After {
     /// The object that the gate waits for. Absent: the held object names it in an annotation.

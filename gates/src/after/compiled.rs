@@ -15,8 +15,8 @@ use super::waiting::Waiting;
 /// Where it stands.
 const FIELD: &str = "spec.after";
 /// What it gets to hear if it says nothing, or both.
-const EITHER: &str = "must have either object, which this Gate names, or kinds, of which the held object names one in \
-     its annotation";
+const EITHER: &str = "exactly one of object and kinds must be set: object is named here; with kinds, the held job names an object of one of \
+     them in its annotation";
 
 /// After which object a gate is lifted. Its fields were checked.
 #[derive(Debug, Clone)]

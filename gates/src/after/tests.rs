@@ -45,9 +45,9 @@ fn named(after: &Value, annotation: &str, value: &str) -> Result<String, String>
 
 #[rstest]
 #[case::nothing(json!({}),
-    "spec.after: Required value: must have either object, which this Gate names, or kinds, of which the held object names one in its annotation")]
+    "spec.after: Required value: exactly one of object and kinds must be set: object is named here; with kinds, the held job names an object of one of them in its annotation")]
 #[case::both(json!({"object": of(&job(), &json!({"name": "a"})), "kinds": [job()]}),
-    "spec.after: Required value: must have either object, which this Gate names, or kinds, of which the held object names one in its annotation")]
+    "spec.after: Required value: exactly one of object and kinds must be set: object is named here; with kinds, the held job names an object of one of them in its annotation")]
 #[case::secret(json!({"kinds": [{"group": "", "kind": "Secret", "condition": "has(object.data)"}]}),
     "spec.after.kinds[0].kind: Invalid value: \"Secret\": is not read by Sluice, whatever its roles say")]
 #[case::lease(json!({"object": {"group": "coordination.k8s.io", "kind": "Lease", "name": "a", "condition": "has(object.spec)"}}),

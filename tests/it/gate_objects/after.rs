@@ -377,7 +377,7 @@ async fn a_bad_gate_is_refused_or_holds() -> Result<()> {
     // By the schema, whoever judges.
     play(Admission::Policies, "after-schema", async |scene| {
         let (_, name) = own_gate(&scene.ns, "bad");
-        let either = "must have either object, which this Gate names, or kinds";
+        let either = "exactly one of object and kinds must be set";
         for (spec, problem) in [
             (json!({"after": {}}), either),
             (json!({"after": {"kinds": []}}), either),

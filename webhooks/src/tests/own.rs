@@ -172,7 +172,7 @@ fn mk_after(group: &str, kind: &str, condition: &str) -> Value {
 #[rstest]
 #[case::right(json!({"kinds": [mk_after("batch", "Job", "object.status.succeeded > 0")]}), "")]
 #[case::nothing(json!({}),
-    "spec.after: Required value: must have either object, which this Gate names, or kinds, of which the held object names one in its annotation")]
+    "spec.after: Required value: exactly one of object and kinds must be set: object is named here; with kinds, the held job names an object of one of them in its annotation")]
 #[case::secret(json!({"kinds": [mk_after("", "Secret", "has(object.data)")]}),
     "spec.after.kinds[0].kind: Invalid value: \"Secret\": is not read by Sluice, whatever its roles say")]
 #[case::other_object(json!({"kinds": [mk_after("", "Pod", "secret.data == 'a'")]}),
