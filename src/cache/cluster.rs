@@ -193,7 +193,7 @@ impl Cluster {
             }
             Source::Gate => {
                 let Some(gate) = Gate::of_object(name) else {
-                    return Err("it is named like no gate".to_owned());
+                    return Err("its name must be <path>.<domain>".to_owned());
                 };
                 let is_other = self.gates.set(gate.clone(), parse(object)?);
                 if is_other {

@@ -229,7 +229,7 @@ fn put_gate(gates: &mut Gates, object: &DynamicObject) {
     let Some(gate) = Gate::of_object(name) else {
         return warn!(
             gate = name,
-            "the Gate is named like no gate, and is ignored"
+            "the Gate is ignored: its name must be <path>.<domain>"
         );
     };
     let parsed = serde_json::to_value(object).and_then(serde_json::from_value::<sluice_crds::Gate>);

@@ -293,16 +293,16 @@ fn what_is_wrong_is_told(#[case] spec: AppliesTo, #[case] expected: &str) {
 )]
 #[case(
     "priority in [1, \"high\"]",
-    "priority is an int and \"high\" is a string: in never finds it"
+    "\"high\" is a string, so it never equals priority, which is an int"
 )]
 #[case(
     "pods in groups",
-    "pods is an int and groups a list of which each is a string: in never finds it"
+    "groups is a list of string, so it never contains pods, which is an int"
 )]
 #[case("'a' in queue", "queue is a string, and in looks in lists and maps")]
 #[case(
     "5 in requests",
-    "5 is an int and the keys of requests are strings: in never finds it"
+    "requests is a map with string keys, so it never contains 5, which is an int"
 )]
 #[case(
     "requests[\"cpu\"] == null",

@@ -44,6 +44,12 @@ impl Type {
         }
     }
 
+    /// Without its article.
+    fn noun(&self) -> &'static str {
+        let name = self.name();
+        name.split_once(' ').map_or(name, |(_, noun)| noun)
+    }
+
     fn is_number(&self) -> bool {
         matches!(self, Self::Int | Self::Uint | Self::Double)
     }
@@ -263,8 +269,13 @@ fn is_in(
     type_of: &mut dyn FnMut(&IdedExpr) -> Found,
 ) -> Result<(), String> {
     let never = |part: &IdedExpr, of: &Type, other: &Type| {
-        let left = (one, of);
-        Err(differ(left, (part, other), "in", "never finds it"))
+        Err(format!(
+            "{} is {}, so it never equals {}, which is {}",
+            written(part),
+            other.name(),
+            written(one),
+            of.name()
+        ))
     };
     if let (Expr::List(elements), Some(of)) = (&list.expr, left) {
         for element in &elements.elements {
@@ -277,17 +288,17 @@ fn is_in(
     }
     match (left, right) {
         (Some(of), Some(Type::List(Some(element)))) if !of.may_equal(element) => Err(format!(
-            "{} is {} and {} a list of which each is {}: in never finds it",
-            written(one),
-            of.name(),
+            "{} is a list of {}, so it never contains {}, which is {}",
             written(list),
-            element.name()
+            element.noun(),
+            written(one),
+            of.name()
         )),
         (Some(of), Some(Type::Map(_))) if *of != Type::Text => Err(format!(
-            "{} is {} and the keys of {} are strings: in never finds it",
+            "{} is a map with string keys, so it never contains {}, which is {}",
+            written(list),
             written(one),
-            of.name(),
-            written(list)
+            of.name()
         )),
         (_, None | Some(Type::List(_) | Type::Map(_))) => Ok(()),
         (_, Some(of)) => Err(format!(

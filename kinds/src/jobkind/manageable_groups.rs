@@ -12,7 +12,7 @@ pub const EXTENSIONS_SUFFIX: &str = ".x-k8s.io";
 /// Groups of other projects that end like those of Kubernetes.
 pub const OF_OTHERS: [&str; 1] = ["sparkoperator.k8s.io"];
 /// What is told of another group.
-pub const RULE: &str = "may not be managed, as it secures or runs the cluster: only kinds of batch, apps and sparkoperator.k8s.io, and of groups with a dot in their name that end with neither .k8s.io (but they may with .x-k8s.io) nor sluice.dev";
+pub const RULE: &str = "may not be managed, because it secures or runs the cluster; allowed groups: batch, apps, sparkoperator.k8s.io, and groups with a dot that don't end in sluice.dev or .k8s.io (.x-k8s.io is allowed)";
 
 /// Whether kinds of `group` may be managed.
 pub fn may_be_managed(group: &str) -> bool {

@@ -144,7 +144,7 @@ pub fn incomplete(present: usize, total: usize) -> (NotReserved, String) {
 /// What the Workloads of a kind wait for whose JobKind is not ready.
 pub fn kind_not_ready(job_kind: &str) -> (NotReserved, String) {
     let message = format!(
-        "Not queued: JobKind {job_kind:?} is not ready, as its condition Ready says; it is queued when that is"
+        "Not queued: JobKind {job_kind:?} is not ready: see its condition Ready; the job is queued once the JobKind is ready"
     );
     (NotReserved::KindNotReady, message)
 }

@@ -140,7 +140,7 @@ fn job_kinds_must_compile() {
     assert_eq!(judge(&mk_job_kind("acme.io", "Sparkle")), "");
     assert_eq!(
         judge(&mk_job_kind("", "Secret")),
-        "spec.group: Forbidden: Secret of group \"\" may not be managed, as it secures or runs the cluster: only kinds of batch, apps and sparkoperator.k8s.io, and of groups with a dot in their name that end with neither .k8s.io (but they may with .x-k8s.io) nor sluice.dev"
+        "spec.group: Forbidden: Secret of group \"\" may not be managed, because it secures or runs the cluster; allowed groups: batch, apps, sparkoperator.k8s.io, and groups with a dot that don't end in sluice.dev or .k8s.io (.x-k8s.io is allowed)"
     );
     assert_eq!(
         judge(&mk_job_kind("", "Pod")),
