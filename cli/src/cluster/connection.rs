@@ -56,10 +56,10 @@ pub struct Cluster {
 #[derive(Debug, Error)]
 pub enum ClusterError {
     /// A name that no namespace has.
-    #[error("{0:?} is no name of a namespace")]
+    #[error("{0:?} is not a valid namespace name")]
     NoNamespace(String),
     /// Nothing says which of several namespaces Sluice is in.
-    #[error("accounts of more than one namespace may be Sluice's: {0}; say which with --namespace")]
+    #[error("Sluice may be installed in several namespaces ({0}); choose one with --namespace")]
     ManyHomes(String),
     /// There is no kubeconfig, or it can't be read.
     #[error("can't read the kubeconfig: {0}")]

@@ -106,7 +106,7 @@ mod tests {
 
     #[tokio::test]
     async fn sluice_is_found_without_the_binding_of_its_rights() {
-        let many = "accounts of more than one namespace may be Sluice's: infra, theirs; say which with --namespace";
+        let many = "Sluice may be installed in several namespaces (infra, theirs); choose one with --namespace";
         for (bound, accounts, expected) in [
             (Some("infra"), Some(&["theirs"][..]), Ok("infra")),
             (None, Some(&["infra"][..]), Ok("infra")),

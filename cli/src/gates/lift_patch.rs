@@ -133,7 +133,7 @@ pub fn left(annotations: &Annotations) -> String {
     let gates = match gates::read(annotations) {
         GateState::None => "no gate is left".to_owned(),
         GateState::Invalid(problems) => format!(
-            "what is left breaks the rules, and holds it: {}",
+            "the remaining annotation is invalid and still holds it: {}",
             problem::summarize(&problems)
         ),
         GateState::Held(gates) => {

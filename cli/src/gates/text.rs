@@ -314,7 +314,7 @@ impl Counts {
         let dry_run = if dry_run { " (server dry run)" } else { "" };
         match (lifted, refused) {
             (0, 0) => format!(
-                "{gate} lifted from nothing: no object has it that you may list by the label {label}\n"
+                "gate {gate}: no objects found with label {label} (among those you may list)\n"
             ),
             (_, 0) => format!("{gate} lifted from {}{dry_run}\n", objects(lifted)),
             (_, _) => {

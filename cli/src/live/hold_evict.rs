@@ -152,8 +152,8 @@ impl Stop {
         let (kind, name) = object_name(object, EXAMPLE)?;
         if kind.eq_ignore_ascii_case(POD_GROUP) {
             let told = format!(
-                "a pod group is no object, and nothing suspends it: evict {object} keeps it out of its queue until \
-                 reactivate {object}"
+                "a pod group can't be suspended; use \"kubectl sluice evict {object}\", and \"reactivate {object}\" to \
+                 queue it again"
             );
             tell(Told::Error(told))?;
             return Ok(Ended::NotDone);
@@ -279,7 +279,7 @@ fn why_no_workload(pod: &Pod) -> String {
         return format!("it is admitted with its pod group: say podgroup/{group}");
     }
     if is_admitted_alone(pod) {
-        return "a pod that is admitted by itself is its own record; delete it to take it out of its queue"
+        return "a pod that is admitted by itself has no Workload; delete the pod to take it out of its queue"
             .to_owned();
     }
     "it is not queued".to_owned()

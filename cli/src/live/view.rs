@@ -135,7 +135,7 @@ impl View {
                 Err(why) if told.is_some() && may_get_better(&why) => {
                     let why = why.to_string();
                     if failure.as_ref() != Some(&why) {
-                        tell(Told::Note(format!("can't look again, and goes on: {why}")))?;
+                        tell(Told::Note(format!("refresh failed, retrying: {why}")))?;
                     }
                     failure = Some(why);
                 }
@@ -196,7 +196,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_watch_goes_on_when_a_later_look_fails() {
-        let away = "note: can't look again, and goes on: can't connect: away";
+        let away = "note: refresh failed, retrying: can't connect: away";
         let looks = [
             Ok("a"),
             Ok("a"),
@@ -210,7 +210,7 @@ mod tests {
         let expected = [
             "a\n",
             away,
-            "note: can't look again, and goes on: can't connect: refused",
+            "note: refresh failed, retrying: can't connect: refused",
             "\na\n",
             "\nb\n",
             away,

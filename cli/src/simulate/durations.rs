@@ -88,12 +88,12 @@ enum Alike {
 impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Said => "as they say themselves",
-            Self::SameRequests => "as finished jobs of the same LocalQueue, kind and requests",
-            Self::SameQueue => "as finished jobs of the same LocalQueue and kind",
-            Self::SameKind => "as finished jobs of the same kind",
-            Self::Any => "as all finished jobs",
-            Self::Default => "as --duration says",
+            Self::Said => "given by the jobs themselves",
+            Self::SameRequests => "from finished jobs of the same LocalQueue, kind and requests",
+            Self::SameQueue => "from finished jobs of the same LocalQueue and kind",
+            Self::SameKind => "from finished jobs of the same kind",
+            Self::Any => "from all finished jobs",
+            Self::Default => "from --duration",
         })
     }
 }

@@ -339,7 +339,7 @@ impl Simulate {
                     .iter()
                     .map(|(source, jobs)| format!("{jobs} {source}"));
                 let known: Vec<String> = known.collect();
-                let text = format!("how long jobs run: {}", known.join(", "));
+                let text = format!("durations: {}", known.join(", "));
                 input.notes.push(text);
             }
             Err(unknown) => {

@@ -146,7 +146,7 @@ fn a_cluster_that_can_not_be_asked_is_told() {
         (
             &["lift", "acme.io/budget", "--all", "-n", "no/where"],
             &nobody,
-            "error: \"no/where\" is no name of a namespace\n",
+            "error: \"no/where\" is not a valid namespace name\n",
         ),
     ];
     for (arguments, kubeconfig, expected) in cases {

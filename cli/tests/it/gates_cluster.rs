@@ -315,7 +315,7 @@ fn all_at_once(a: &str, b: &str, owner: &Path, admin: &Path) {
     assert_eq!(lifted, expected);
     let nothing = ok(admin, "lift acme.io/none --all");
     assert!(
-        nothing.starts_with("acme.io/none lifted from nothing: "),
+        nothing.starts_with("gate acme.io/none: no objects found with label "),
         "{nothing}"
     );
 }

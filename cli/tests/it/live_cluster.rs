@@ -347,7 +347,7 @@ fn estimated(admin: &Path, tenant: &Path, ns: &str) -> Result<()> {
 fn simulated(admin: &Path, tenant: &Path, ns: &str) {
     let (code, json, stderr) = sluice(admin, "simulate --from-cluster --duration 1m -o json");
     assert_eq!(code, Some(0), "{stderr}");
-    assert_eq!(stderr, "note: how long jobs run: 3 as --duration says\n");
+    assert_eq!(stderr, "note: durations: 3 from --duration\n");
     let figures: Value = serde_json::from_str(&json).unwrap();
     let all = &figures["all"];
     assert_eq!(

@@ -122,7 +122,7 @@ pub(crate) async fn not_steered(
     for (command, why) in [
         (
             "evict pod/alone",
-            "a pod that is admitted by itself is its own record; delete it",
+            "a pod that is admitted by itself has no Workload; delete the pod",
         ),
         (
             "evict pod/gang-1",
@@ -130,7 +130,7 @@ pub(crate) async fn not_steered(
         ),
         (
             "hold podgroup/gang",
-            "evict podgroup/gang keeps it out of its queue until reactivate podgroup/gang",
+            "use \"kubectl sluice evict podgroup/gang\", and \"reactivate podgroup/gang\" to queue it again",
         ),
     ] {
         refused(admin, &format!("{command} -n {ns}"), why);

@@ -161,7 +161,7 @@ async fn see_shown(bed: &Bed, scene: &Scene<'_>, family: &str) -> Result<()> {
         ensure!(told.contains(&line), "no {line:?} in {told:#?}");
     }
     // The one that was admitted last: both may have been in the same second.
-    let ends = |name: &str| told.contains(&format!("Has To End: Job/{name}"));
+    let ends = |name: &str| told.contains(&format!("Waits For: Job/{name}"));
     ensure!(ends("small") || ends("big"), "{told:#?}");
     let (_, json, _) = run(bed, &format!("{explain} -o json")).await?;
     let json: Value = serde_json::from_str(&json)?;

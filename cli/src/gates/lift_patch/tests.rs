@@ -100,7 +100,7 @@ fn what_is_left_is_told() {
         ),
         (
             vec![(ADMISSION_GATED_BY, "")],
-            "what is left breaks the rules, and holds it: metadata.annotations[kueue.x-k8s.io/admission-gated-by]: \
+            "the remaining annotation is invalid and still holds it: metadata.annotations[kueue.x-k8s.io/admission-gated-by]: \
              Invalid value: \"\": must name a gate, a domain-prefixed path (such as \"acme.io/foo\"); leave the \
              annotation out to have no gate",
         ),

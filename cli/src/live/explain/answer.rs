@@ -153,7 +153,7 @@ impl Answer {
             add("Ahead", of);
         }
         if self.can_ever_be_admitted == Some(false) {
-            let text = "no: it requests more than there can be, or no flavor suits its pods";
+            let text = "no: it requests more than the ClusterQueue can ever provide, or no flavor suits its pods";
             add("Ever Fits", text.to_owned());
         }
         let lacking = self.lacking.iter();
@@ -161,13 +161,13 @@ impl Answer {
             lacking.map(|l| format!("{} {} in flavor {}", l.resource, l.amount, l.flavor));
         add("Lacking", lacking.collect::<Vec<_>>().join("; "));
         let held = self.held_by.iter().map(Holding::text);
-        add("Held By", held.collect::<Vec<_>>().join("; "));
+        add("In Use By", held.collect::<Vec<_>>().join("; "));
         let text = |workloads: &Option<Workloads>| {
             let text = workloads.as_ref().map(Workloads::text);
             text.unwrap_or_default()
         };
         add("Stopping", text(&self.stopping));
-        add("Has To End", text(&self.has_to_end));
+        add("Waits For", text(&self.has_to_end));
         let assigned = self.pod_set_assignments.iter().map(Assignment::text);
         add("Flavors", assigned.collect::<Vec<_>>().join("; "));
         fields
@@ -297,10 +297,10 @@ mod tests {
         let (example, _) = examples.next().unwrap().split_once("```").unwrap();
         let example = serde_json::from_str(example).unwrap();
         assert_snapshot!(shown(example, true), @r"
-        Ahead:       2 in the ClusterQueue: Job/first, 1 of other namespaces
-        Lacking:     cpu 2 in flavor spot
-        Held By:     cpu in flavor spot: 1 of this namespace holds 1, 1 of others in the ClusterQueue holds 2
-        Has To End:  1 of other namespaces
+        Ahead:      2 in the ClusterQueue: Job/first, 1 of other namespaces
+        Lacking:    cpu 2 in flavor spot
+        In Use By:  cpu in flavor spot: 1 of this namespace holds 1, 1 of others in the ClusterQueue holds 2
+        Waits For:  1 of other namespaces
 
         FLAVOR   POD SET   RESULT            RESOURCE   REQUESTED   FREE   LACKING   MOST   LIMIT
         spot     main      WaitingForQuota   cpu        2           0      2         3      ClusterQueue
@@ -325,7 +325,7 @@ mod tests {
         ]});
         assert_snapshot!(shown(never, false) + &shown(admitted, true), @r"
         Reason:     NoMatchingFlavor: the flavor has a taint
-        Ever Fits:  no: it requests more than there can be, or no flavor suits its pods
+        Ever Fits:  no: it requests more than the ClusterQueue can ever provide, or no flavor suits its pods
         Stopping:   2 of other namespaces
 
         FLAVOR   POD SET   RESULT            RESOURCE                           REQUESTED   FREE   LACKING   MOST   LIMIT

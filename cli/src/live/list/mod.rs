@@ -29,8 +29,8 @@ use crate::table::{NONE, columns};
 const DETAILS: &str = "\
 Lists the jobs of all kinds, pod groups, and pods that are admitted by themselves. PLACE is the place among the
 pending jobs of the LocalQueue: the highest priority first, then the oldest. AHEAD is how many of the whole ClusterQueue come
-before it, if visibility.sluice.dev tells. START, with --start, is when the job will start, as the queues play out with
-durations like those of finished jobs: 8 of 10 jobs start in such a range. Of gated objects the ten oldest of each
+before it, if visibility.sluice.dev tells. START, with --start, is when the job will start, as simulated with
+durations like those of finished jobs: 8 of 10 jobs start within such a range. Of gated objects the ten oldest of each
 LocalQueue are listed.";
 
 /// List jobs with their state, their place in their queue, and why they wait.

@@ -106,7 +106,7 @@ impl Estimate {
             },
             (Some(from), Some(until)) => format!("in {} to {}", time(from), time(until)),
             (Some(from), None) => format!("in {} at the earliest", time(from)),
-            (None, _) => "not while jobs were played".to_owned(),
+            (None, _) => "later than the simulations reach".to_owned(),
         }
     }
 
@@ -115,7 +115,7 @@ impl Estimate {
         let Self { plays, jobs, .. } = self;
         let jobs = match jobs {
             1 => "this one job".to_owned(),
-            jobs => format!("the {jobs} jobs of its cohort"),
+            jobs => format!("the {jobs} jobs in its cohort"),
         };
         let known = self.durations.iter();
         let known: Vec<String> = match &*self.durations {
@@ -125,9 +125,9 @@ impl Estimate {
                 .collect(),
         };
         format!(
-            "8 of 10 jobs start in such a range; from {plays} plays of {jobs}{}, which run {}",
+            "8 of 10 jobs start within such a range ({plays} simulations of {jobs}{}; durations: {})",
             if self.more_come {
-                " and of more that come as they came"
+                " and of new jobs arriving as before"
             } else {
                 ""
             },

@@ -77,7 +77,7 @@ fn outcome(what_if: &WhatIf) -> String {
     let text = match what_if.outcome {
         Outcome::AdmittedNow => "would be admitted now",
         Outcome::AdmittedAfterPreemption => {
-            "would be admitted when the jobs have stopped that are preempted for it"
+            "would be admitted once the jobs preempted for it have stopped"
         }
         Outcome::Waits => "would wait",
         Outcome::Inadmissible => "would not be admitted until the job or its queue is changed",
@@ -235,7 +235,7 @@ mod tests {
         Stopping:    <none>
         Fits After:  team-b/second
         Start:       in 10m to 25m
-        Estimated:   8 of 10 jobs start in such a range; from 100 plays of the 4 jobs of its cohort and of more that come as they came, which run 3 as finished jobs of the same LocalQueue, kind and requests, 1 as --duration says
+        Estimated:   8 of 10 jobs start within such a range (100 simulations of the 4 jobs in its cohort and of new jobs arriving as before; durations: 3 from finished jobs of the same LocalQueue, kind and requests, 1 from --duration)
         ");
     }
 
@@ -260,7 +260,7 @@ mod tests {
         Queue:     team-a/main (ClusterQueue research)
         Priority:  100 (high)
         Requests:  cpu 2
-        Outcome:   would be admitted when the jobs have stopped that are preempted for it
+        Outcome:   would be admitted once the jobs preempted for it have stopped
         Preempts:  team-b/low (InClusterQueue) and 7 more
         Start:     can't be estimated: only 3 plays were done in time, and 20 are needed
 

@@ -146,7 +146,7 @@ async fn queues_are_shown_with_who_waits_in_them() -> Result<()> {
         .see(&[
             "Estimated at",
             "at once",
-            "8 of 10 jobs start in such a range",
+            "8 of 10 jobs start within such a range",
         ])
         .await?;
     flawless(&browser, "queue-estimated").await?;

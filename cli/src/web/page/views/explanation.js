@@ -8,11 +8,11 @@ import { table } from "../table.js";
 export function explanation(told, namespace) {
   const rows = [
     ["Ahead", ahead(told, namespace)],
-    ["Ever fits", told.canEverBeAdmitted === false ? "No: it requests more than there can be, or no flavor suits its pods" : null],
+    ["Ever fits", told.canEverBeAdmitted === false ? "No: it requests more than the ClusterQueue can ever provide, or no flavor suits its pods" : null],
     ["Lacks", told.lacking?.map(({ flavor, resource, amount }) => `${resource} ${amount} in flavor ${flavor}`).join("; ")],
-    ["Held by", told.heldBy?.map(holding)],
+    ["In use by", told.heldBy?.map(holding)],
     ["Stopping", workloads(told.stopping, namespace)],
-    ["Has to end", workloads(told.hasToEnd, namespace)],
+    ["Waits for", workloads(told.hasToEnd, namespace)],
     ["Got", told.podSetAssignments?.map(({ name, flavors }) =>
       `${name}: ${Object.entries(flavors ?? {}).map(([resource, flavor]) => `${resource} from ${flavor}`).join(", ")}`).join("; ")],
   ].filter(([, value]) => (Array.isArray(value) ? value.length : value));
