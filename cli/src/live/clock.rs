@@ -39,7 +39,7 @@ impl Clock {
     pub fn goes_on(&mut self, plays: u32, tell: &mut Tell<'_>) -> bool {
         if PROGRESS < self.told.elapsed() {
             self.told = Instant::now();
-            let text = format!("estimating the start: {plays} of {PLAYS} plays");
+            let text = format!("estimating the start: {plays} of {PLAYS} simulations");
             // Whoever can't be told how far it is may still get the result.
             let _ = tell(Told::Note(text));
         }

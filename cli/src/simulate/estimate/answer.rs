@@ -90,7 +90,7 @@ impl fmt::Display for NoEstimate {
             ),
             Self::TooSlow(plays) => write!(
                 f,
-                "only {plays} plays were done in time, and {PLAYS_MIN} are needed"
+                "only {plays} simulations were done in time, and {PLAYS_MIN} are needed"
             ),
         }
     }

@@ -247,7 +247,7 @@ mod tests {
                 reason: "InClusterQueue",
             }],
             preempts_more: 7,
-            no_estimate: Some("only 3 plays were done in time, and 20 are needed".to_owned()),
+            no_estimate: Some("only 3 simulations were done in time, and 20 are needed".to_owned()),
             ..base(Outcome::AdmittedAfterPreemption)
         };
         let never = WhatIf {
@@ -262,7 +262,7 @@ mod tests {
         Requests:  cpu 2
         Outcome:   would be admitted once the jobs preempted for it have stopped
         Preempts:  team-b/low (InClusterQueue) and 7 more
-        Start:     can't be estimated: only 3 plays were done in time, and 20 are needed
+        Start:     can't be estimated: only 3 simulations were done in time, and 20 are needed
 
         Job:       team-a/train (Job)
         Queue:     team-a/main (ClusterQueue research)
