@@ -196,8 +196,10 @@ impl Controller {
                     .iter()
                     .filter(|(_, pod)| pod.pod_set.as_deref() == Some(&*set.name))
                     .filter(|(_, pod)| pod.is_live() && !pod.deleting);
-                let count = usize::try_from(set.count).unwrap_or(usize::MAX);
-                !set.has_external_gates || count <= of_set.count()
+                // In place of those that have ended for good none is made any more.
+                let to_come = set.count.saturating_sub(set.reclaimable);
+                let to_come = usize::try_from(to_come).unwrap_or(usize::MAX);
+                !set.has_external_gates || to_come <= of_set.count()
             })
         })
     }
