@@ -5,10 +5,10 @@
 mod admitted;
 mod gated;
 mod pending;
+pub mod uncountable;
 
 use sluice_kinds::Problem;
 use sluice_kinds::hold::Hold;
-use sluice_kinds::problem::summarize;
 use sluice_kinds::view::LabelledQueue;
 
 use crate::cache::job::Reading;
@@ -73,7 +73,7 @@ fn plan_kept(situation: &JobSituation<'_>) -> Plan {
             Some((_, record))
                 if record.status.admission.is_some() && 0 < situation.lasting_pods =>
             {
-                Plan::default()
+                Plan::note(pods_run_on(situation.lasting_pods))
             }
             Some((key, record)) if !record.is_finished() => {
                 let status = workload::finished(record, finished, situation.now);
@@ -99,10 +99,23 @@ fn plan_kept(situation: &JobSituation<'_>) -> Plan {
             LabelledQueue::Invalid(problem) => hold(
                 situation,
                 reading,
-                Note::warning("InvalidQueueName", problem.to_string()),
+                Note::warning(uncountable::INVALID_QUEUE_NAME, problem.to_string()),
             ),
         },
     }
+}
+
+/// That a job has ended, and its pods have not: the controllers of some kinds leave pods running, as that of MPIJobs does
+/// by default.
+fn pods_run_on(pods: usize) -> Note {
+    let them = match pods {
+        1 => "1 of its pods runs on".to_owned(),
+        pods => format!("{pods} of its pods run on"),
+    };
+    let message = format!(
+        "Has finished, and {them}: its quota stays in use until they are gone; delete them, or have its controller do so (as by cleanPodPolicy)"
+    );
+    Note::warning("PodsRunOn", message)
 }
 
 /// A job that is being deleted takes its Workload with it, and its quota is free when both are gone.
@@ -142,13 +155,8 @@ fn is_left_without_pods(situation: &JobSituation<'_>) -> bool {
 /// A job that can't be read is held if it must not run: it fails closed.
 fn unreadable(situation: &JobSituation<'_>, problems: &[Problem]) -> Plan {
     let JobSituation { job, workload, .. } = situation;
-    let note = Note::warning(
-        "Unreadable",
-        format!(
-            "This object does not fit its JobKind: {}",
-            summarize(problems)
-        ),
-    );
+    let (reason, message) = uncountable::unreadable(problems);
+    let note = Note::warning(reason, message);
     let is_admitted = workload.is_some_and(|(_, record)| record.status.admission.is_some());
     if workload.is_none() && is_unheld(job) && job.is_marked_held() {
         return start(situation);

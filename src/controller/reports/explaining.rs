@@ -12,6 +12,7 @@ use crate::cache::conditions::{self, Type};
 use crate::cache::{Subject, Uid, WorkloadKey, WorkloadRecord};
 use crate::controller::Controller;
 use crate::controller::writes::in_flight::InFlightWrite;
+use crate::plan::job::uncountable;
 use crate::plan::workload::pending_reason::{self, NotReserved};
 use crate::plan::{StatusPurpose, Write, group, workload};
 use crate::process::clock::{Moment, Now};
@@ -145,6 +146,7 @@ impl Controller {
             .undeclared(subject, record)
             .or_else(|| pending_reason::deactivated(record))
             .or_else(|| self.paused(subject))
+            .or_else(|| self.uncountable(subject))
             .or_else(|| self.without_priority(subject, record))
             .or_else(|| self.behind_gates(subject))
             .or_else(|| self.kind_not_ready(subject))
@@ -158,6 +160,17 @@ impl Controller {
                 head.as_deref(),
             )
         })
+    }
+
+    /// That a job can't be read, or not counted. What has its pods in an object of its own is read from that.
+    fn uncountable(&self, subject: &Subject) -> Option<(NotReserved, String)> {
+        let (key, job) = self.objects.job_of(subject)?;
+        let kind = self.kinds.compiled(&key.kind)?;
+        if kind.has_pods_of_children() {
+            return None;
+        }
+        let (reason, message) = uncountable::job(job)?;
+        Some((NotReserved::Uncountable(reason), message))
     }
 
     /// Tells a pod what it waits for. Returns whether it waits.

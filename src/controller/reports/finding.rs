@@ -146,6 +146,7 @@ impl Controller {
         let state = match reason {
             NotReserved::Pending(_)
             | NotReserved::NoPriority(_)
+            | NotReserved::Uncountable(_)
             | NotReserved::KindNotDeclared
             | NotReserved::KindNotReady
             | NotReserved::GroupIncomplete => State::Pending,

@@ -9,6 +9,7 @@ use sluice_kinds::hold::Hold;
 use sluice_kinds::view::LabelledQueue;
 use sluice_kinds::{CompiledKind, Suspension};
 
+use super::uncountable::INVALID_QUEUE_NAME;
 use crate::cache::JobRecord;
 use crate::cache::job::Reading;
 use crate::plan::gates::action::{self, GateAction};
@@ -47,7 +48,7 @@ pub(super) fn each_pod(situation: &JobSituation<'_>) -> Plan {
     match &job.queue {
         LabelledQueue::Named(_) if !job.is_gated => not_gated(situation),
         LabelledQueue::Invalid(problem) => {
-            Plan::note(Note::warning("InvalidQueueName", problem.to_string()))
+            Plan::note(Note::warning(INVALID_QUEUE_NAME, problem.to_string()))
         }
         LabelledQueue::Named(_) | LabelledQueue::None => Plan::default(),
     }

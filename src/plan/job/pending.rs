@@ -2,13 +2,13 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
-use sluice_kinds::devices::uncounted;
 use sluice_kinds::gates::Gate;
 use sluice_kinds::hold::Hold;
 use sluice_kinds::problem::summarize;
-use sluice_kinds::view::{PodSetView, bad_min_counts};
+use sluice_kinds::view::PodSetView;
 
 use super::gated::not_gated;
+use super::uncountable;
 use crate::cache::JobRecord;
 use crate::cache::job::Reading;
 use crate::plan::eviction_steps::paused_text;
@@ -42,22 +42,15 @@ pub(super) fn pending(situation: &JobSituation<'_>, reading: &Reading, queue: &s
         }
         Ok(pod_sets) => pod_sets,
         Err(problems) => {
-            let message = format!("Can't be queued: {}", summarize(problems));
-            return hold(situation, reading, Note::warning("InvalidPodSets", message));
+            let (reason, message) = uncountable::unreadable_pod_sets(problems);
+            return hold(situation, reading, Note::warning(reason, message));
         }
     };
     if !reading.refusals.is_empty() {
         return refused(situation, reading);
     }
-    let mut problems = uncounted(pod_sets);
-    problems.extend(bad_min_counts(pod_sets));
-    if !problems.is_empty() {
-        let message = format!("Can't be queued: {}", summarize(&problems));
-        return hold(situation, reading, Note::warning("InvalidPodSets", message));
-    }
-    if pod_sets.is_empty() {
-        let message = "Can't be queued: it has no pod sets, so it would run without usage";
-        return hold(situation, reading, Note::warning("InvalidPodSets", message));
+    if let Some((reason, message)) = uncountable::pod_sets(pod_sets) {
+        return hold(situation, reading, Note::warning(reason, message));
     }
     if situation.job.hold == Hold::Pods && !situation.job.is_gated {
         return not_gated(situation);

@@ -27,6 +27,8 @@ pub enum NotReserved {
     NoPriority(&'static str),
     /// Its pods wait behind scheduling gates of others.
     SchedulingGated,
+    /// The job can't be read, or what it requests can't be counted. Holds the reason of its event.
+    Uncountable(&'static str),
     /// Its user has suspended the job.
     OnHold,
     /// No JobKind declares the kind of its job any more.
@@ -52,6 +54,7 @@ impl NotReserved {
         match self {
             Self::Pending(reason) => reason.as_str(),
             Self::NoPriority(reason) => reason,
+            Self::Uncountable(_) => PendingReason::Misconfigured.as_str(),
             Self::SchedulingGated => not_queued::SCHEDULING_GATED,
             Self::OnHold => not_queued::ON_HOLD,
             Self::KindNotDeclared => not_queued::KIND_NOT_DECLARED,
@@ -71,7 +74,7 @@ impl NotReserved {
             Self::Pending(_) | Self::KindNotDeclared | Self::Deactivated => {
                 Note::warning("Inadmissible", message)
             }
-            Self::NoPriority(reason) => Note::warning(reason, message),
+            Self::NoPriority(reason) | Self::Uncountable(reason) => Note::warning(reason, message),
             Self::OnHold => Note::normal(SUSPENDED, message),
             Self::SchedulingGated | Self::GroupIncomplete | Self::Deleted => {
                 Note::normal(self.as_str(), message)

@@ -1,0 +1,62 @@
+//! Why a job can't be queued whatever its queue has: it can't be read, or what it requests can't be counted. Told by an
+//! event, and by the condition of a Workload that it has from before.
+
+use sluice_kinds::Problem;
+use sluice_kinds::devices::uncounted;
+use sluice_kinds::problem::summarize;
+use sluice_kinds::view::{LabelledQueue, PodSetView, bad_min_counts};
+
+use crate::cache::JobRecord;
+
+/// The reason of the event about pod sets.
+const INVALID_POD_SETS: &str = "InvalidPodSets";
+/// That of the event about an object.
+const UNREADABLE: &str = "Unreadable";
+/// That of the event about a queue label.
+pub(super) const INVALID_QUEUE_NAME: &str = "InvalidQueueName";
+
+/// The reason of the event, and what it says.
+pub type Uncountable = (&'static str, String);
+
+/// Why a job can't be queued, if so.
+pub fn job(job: &JobRecord) -> Option<Uncountable> {
+    let reading = match &job.reading {
+        Ok(reading) => reading,
+        Err(problems) => return Some(unreadable(problems)),
+    };
+    if let LabelledQueue::Invalid(problem) = &job.queue {
+        return Some((INVALID_QUEUE_NAME, problem.to_string()));
+    }
+    match &reading.pod_sets {
+        Ok(sets) => pod_sets(sets),
+        Err(problems) => Some(unreadable_pod_sets(problems)),
+    }
+}
+
+/// What is told of an object that can't be read.
+pub(super) fn unreadable(problems: &[Problem]) -> Uncountable {
+    let message = format!(
+        "This object does not fit its JobKind: {}",
+        summarize(problems)
+    );
+    (UNREADABLE, message)
+}
+
+/// What is told of pod sets that can't be read.
+pub(super) fn unreadable_pod_sets(problems: &[Problem]) -> Uncountable {
+    let message = format!("Can't be queued: {}", summarize(problems));
+    (INVALID_POD_SETS, message)
+}
+
+/// Why what these pod sets request can't be counted, if so.
+pub(super) fn pod_sets(sets: &[PodSetView]) -> Option<Uncountable> {
+    let mut problems = uncounted(sets);
+    problems.extend(bad_min_counts(sets));
+    if !problems.is_empty() {
+        return Some(unreadable_pod_sets(&problems));
+    }
+    sets.is_empty().then(|| {
+        let message = "Can't be queued: it has no pod sets, so it would run without usage";
+        (INVALID_POD_SETS, message.to_owned())
+    })
+}
