@@ -25,6 +25,9 @@ pub fn waits_for_user(field: &str) -> String {
 /// What is told of a Workload whose job is being deleted.
 const NOT_QUEUED_AGAIN: &str = "The job is being deleted: it is not queued again";
 
+/// The reason of `Requeued` while a Workload backs off.
+const BACKOFF: &str = "Backoff";
+
 /// What becomes of a Workload that has given its quota back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Next {
@@ -180,7 +183,7 @@ impl Waits {
                 "Suspended by its user".to_owned(),
             ),
             Self::BackingOff(at) => (
-                "Backoff",
+                BACKOFF,
                 format!(
                     "Backs off until {}; then it is queued again",
                     in_seconds(*at)
@@ -286,7 +289,39 @@ pub fn waiting(
         reason: reason.as_str(),
         message,
     };
-    conditions::set(&mut status.conditions, update, record.generation, now).then_some(status)
+    if !conditions::set(&mut status.conditions, update, record.generation, now) {
+        return None;
+    }
+    if let Some(again) = queued_again(record, reason) {
+        conditions::set(&mut status.conditions, again, record.generation, now);
+    }
+    Some(status)
+}
+
+/// That what kept a Workload out of its queue is over, if it now waits for something else.
+fn queued_again(record: &WorkloadRecord, reason: NotReserved) -> Option<ConditionUpdate> {
+    let said = conditions::find(&record.status.conditions, Type::Requeued)?;
+    let keeps_out = [
+        NotReserved::BACKING_OFF,
+        NotReserved::Deactivated,
+        NotReserved::OnHold,
+        NotReserved::Deleted,
+    ];
+    if said.status != "False" || keeps_out.contains(&reason) {
+        return None;
+    }
+    let over = match said.reason.as_str() {
+        BACKOFF => "BackoffFinished",
+        reason if reason == NotReserved::Deactivated.as_str() => "Reactivated",
+        reason if reason == NotReserved::OnHold.as_str() => "Resumed",
+        _ => return None,
+    };
+    Some(ConditionUpdate {
+        kind: Type::Requeued,
+        is_true: true,
+        reason: over,
+        message: "Queued again".to_owned(),
+    })
 }
 
 fn said(
