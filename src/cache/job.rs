@@ -98,6 +98,8 @@ pub struct Reading {
     pub finished: Option<Finished>,
     /// Whether pods of it run or may still be made.
     pub active: bool,
+    /// Whether anybody has written a status of it.
+    pub has_status: bool,
     /// Whether its start time must be cleared before its templates can be written to, or why that can't be read: then
     /// it is not, and the write to the templates shows whether that was needed.
     pub clears_start_time: Result<bool, Problem>,
@@ -287,6 +289,10 @@ impl Reading {
             suspended: kind.suspended(data).map_err(|p| vec![p])?,
             finished: kind.finished(data).map_err(|p| vec![p])?,
             active: kind.active(data).map_err(|p| vec![p])?,
+            has_status: data
+                .get("status")
+                .and_then(serde_json::Value::as_object)
+                .is_some_and(|s| !s.is_empty()),
             clears_start_time: kind.clears_start_time(data),
             ready: kind.ready(data),
             pod_sets: pod_sets.map(Into::into),

@@ -20,6 +20,9 @@ use crate::plan::write_builders::{status_write, suspend_write};
 use crate::plan::writes::plan_and_notes::{Note, Now, Plan};
 use crate::plan::writes::write::{JobPatch, JobPurpose, StatusPurpose, Write};
 
+/// What is told when an eviction has ended, before what follows.
+const QUOTA_IS_FREE: &str = "Its pods are gone and its quota is free";
+
 /// An evicted job: suspend it, wait until its pods are gone, give its templates back, free
 /// its quota.
 pub(super) fn evicting(
@@ -43,7 +46,10 @@ pub(super) fn evicting(
     // Controllers do nothing more for what is being deleted: it never says that it has stopped. Those of
     // its children may still make pods.
     let is_left_alone = job.deleting && !kind.makes_objects() && !situation.may_have_unseen_pods;
-    let is_active = reading.may_have_pods() && !is_left_alone;
+    // Whoever has written no status in all that time does nothing about the job: its pods would be seen.
+    let is_ignored =
+        record.is_stalled() && reading.suspended && !reading.has_status && situation.shows_pods;
+    let is_active = reading.may_have_pods() && !is_left_alone && !is_ignored;
     if is_active
         || situation.child.is_some_and(|child| child.is_active())
         || 0 < situation.live_pods
@@ -120,16 +126,10 @@ pub(super) fn requeue(
     now: Now,
 ) -> Plan {
     let (next, text) = match backoff {
-        Backoff::None => (
-            Next::Queue,
-            "Its pods are gone and its quota is free: queued again".to_owned(),
-        ),
+        Backoff::None => (Next::Queue, format!("{QUOTA_IS_FREE}: queued again")),
         Backoff::For(wait) => (
             Next::QueueAfter(wait),
-            format!(
-                "Its pods are gone and its quota is free: queued again in {} s",
-                wait.as_secs()
-            ),
+            format!("{QUOTA_IS_FREE}: queued again in {} s", wait.as_secs()),
         ),
         Backoff::Deactivate if record.spec.active => {
             let spec = WorkloadSpec {
@@ -146,10 +146,14 @@ pub(super) fn requeue(
                 "Deactivated after spec.reservation.backoff.limitCount backoffs, as its ClusterQueue says; set spec.active of its Workload to true to queue it again",
             ));
         }
-        Backoff::Deactivate => (
-            Next::Queue,
-            "Its pods are gone and its quota is free".to_owned(),
-        ),
+        Backoff::Deactivate => (Next::Queue, QUOTA_IS_FREE.to_owned()),
+    };
+    let text = if record.spec.active {
+        text
+    } else {
+        format!(
+            "{QUOTA_IS_FREE}: deactivated, and not queued again until spec.active of its Workload is true"
+        )
     };
     let status = workload::requeued(record, next, now);
     status_write(key, record, status, StatusPurpose::Requeue)
@@ -159,6 +163,15 @@ pub(super) fn requeue(
 pub(super) fn evict_changed(key: &WorkloadKey, record: &WorkloadRecord, now: Now) -> Plan {
     let message = "The job requests more than was admitted: queued again with the new requests";
     evict(key, record, &Cause::new("PodSetsChanged", message), now)
+}
+
+/// Evicts a job that names another queue, or none, since it was admitted, and that is not released yet.
+pub(super) fn evict_from_queue(key: &WorkloadKey, record: &WorkloadRecord, now: Now) -> Plan {
+    let queue = &record.spec.queue_name;
+    let message = format!(
+        "The job does not name LocalQueue {queue:?} any more, through which it was admitted"
+    );
+    evict(key, record, &Cause::new("QueueChanged", message), now)
 }
 
 /// Evicts a job that its kind's controller would never run, and that has no pods.

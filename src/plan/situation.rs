@@ -15,6 +15,7 @@ use crate::plan::writes::plan_and_notes::Now;
 use crate::plan::writes::write::{JobPatch, JobPurpose, Write, is_change};
 
 /// All that the plan for a job depends on.
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct JobSituation<'a> {
     /// Where the job is.
     pub key: &'a JobKey,
@@ -32,6 +33,8 @@ pub struct JobSituation<'a> {
     pub still_in_use: bool,
     /// How many of its pods may run: released, and not gone.
     pub live_pods: usize,
+    /// Whether its pods are found by their label, so that where none is seen there is none.
+    pub shows_pods: bool,
     /// Whether it was admitted so short a time ago that pods may run that no watch has shown.
     pub may_have_unseen_pods: bool,
     /// How many of these will not be gone in a moment: a job that has ended waits for no others.

@@ -169,6 +169,7 @@ fn planned_record(
         workload: workload.as_ref().map(|(key, record)| (key, record)),
         namespace_is_terminating: false,
         still_in_use: false,
+        shows_pods: true,
         may_have_unseen_pods: false,
         live_pods,
         lasting_pods: live_pods,

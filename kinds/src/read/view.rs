@@ -64,6 +64,15 @@ pub struct TemplateMarks {
     pub(crate) pod_set: Mark,
 }
 
+impl TemplateMarks {
+    /// Whether its pods are born with the label by which they are watched, if their controller makes them as the template
+    /// says.
+    #[must_use]
+    pub fn are_watched(&self) -> bool {
+        self.managed == Mark::Set
+    }
+}
+
 /// Whether a label or annotation is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mark {

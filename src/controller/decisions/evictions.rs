@@ -280,18 +280,20 @@ impl Controller {
     }
 
     /// Deletes the pods of a job that is evicted and can't be suspended: its controller makes new ones,
-    /// which are born behind the gate. Those of an evicted group. And those of a job that is being
+    /// which are born behind the gate. Those of an evicted group. And those of a job that has finished, or that is being
     /// deleted and is suspended: its controller does nothing more for it, neither deletes them nor makes
     /// new ones.
     pub(super) fn take_back_pods(&mut self, subject: &Subject) {
         let job = self.objects.job_of(subject);
         let kind = job.and_then(|(key, _)| self.kinds.compiled(&key.kind));
+        let reading = job.and_then(|(_, job)| job.reading.as_ref().ok());
+        let has_finished = reading.is_some_and(|reading| reading.finished.is_some());
         let is_left_alone = |kind: &CompiledKind| {
             job.is_some_and(|(_, job)| job.deleting && job.suspended == Some(true))
                 && !kind.makes_objects()
         };
         let is_taken_by_deletion = match kind {
-            Some(kind) => kind.suspend_path().is_none() || is_left_alone(&kind),
+            Some(kind) => kind.suspend_path().is_none() || has_finished || is_left_alone(&kind),
             None => matches!(subject, Subject::Group(_)),
         };
         if !is_taken_by_deletion {

@@ -8,7 +8,7 @@ use k8s_openapi::jiff::Timestamp;
 use sluice_crds::Reservation;
 
 use crate::cache::conditions::Type;
-use crate::cache::{PodRecord, Subject, Uid, WorkloadKey, WorkloadRecord};
+use crate::cache::{JobKey, JobRecord, PodRecord, Subject, Uid, WorkloadKey, WorkloadRecord};
 use crate::controller::Controller;
 use crate::controller::wakes::Wake;
 use crate::plan::engine_state::Unused;
@@ -19,6 +19,9 @@ use crate::plan::progress::were_ready;
 use crate::process::clock::{Moment, Now};
 use crate::process::hashing::HashMap;
 use crate::process::invariants::violated;
+
+/// The groups whose controllers are Kubernetes' own.
+const BUILT_IN: [&str; 2] = ["apps", "batch"];
 
 /// Quota that is held and not used, and what follows from it.
 #[derive(Debug)]
@@ -109,10 +112,12 @@ impl Controller {
         // Some pods are counted and never seen by their label, as the submitter of a RayJob.
         let all_have = were_ready(&record.status.conditions)
             || unused_quota::all_have_nodes(record, pods.iter().map(|(_, pod)| *pod));
-        // What this process has not seen: without nodes it would have been evicted before.
+        // What this process has not seen: without nodes it would have been evicted before. Since when there are no pods
+        // at all is no record of before: this process has only just looked.
         let must_have_had = || {
             let since = unused_since.zip(reservation);
-            admitted < self.unused.begun
+            !pods.is_empty()
+                && admitted < self.unused.begun
                 && since.is_some_and(|(since, reservation)| {
                     unused_quota::is_later(since, admitted, reservation)
                 })
@@ -159,7 +164,18 @@ impl Controller {
         };
         let reading = job.reading.as_ref().ok();
         let is_active = reading.is_none_or(|reading| reading.active);
-        self.pod_labels.show(&key.kind) || !is_active
+        self.shows_pods(key, job) || !is_active
+    }
+
+    /// Whether the pods of a job are found by their label: one of its kind was, or Kubernetes itself makes them, which
+    /// leaves nothing of a template out.
+    pub(in crate::controller) fn shows_pods(&self, key: &JobKey, job: &JobRecord) -> bool {
+        let group = self.kinds.group_kind(&key.kind).map(|(group, _)| group);
+        let is_built_in = group.is_some_and(|group| BUILT_IN.contains(&group.as_str()));
+        let sets = job.reading.as_ref().ok();
+        let sets = sets.and_then(|reading| reading.pod_sets.as_ref().ok());
+        let is_labelled = sets.is_some_and(|sets| sets.iter().all(|set| set.marks.are_watched()));
+        self.pod_labels.show(&key.kind) || is_built_in && is_labelled
     }
 
     fn reservation_of_pod(&self, uid: &Uid) -> Option<&Reservation> {

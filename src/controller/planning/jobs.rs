@@ -67,6 +67,7 @@ impl Controller {
             namespace_is_terminating: self.cluster.is_terminating(&key.namespace),
             still_in_use,
             live_pods: self.live_pods(subject),
+            shows_pods: self.shows_pods(&key, job),
             may_have_unseen_pods: unseen_for.is_some(),
             lasting_pods: self.lasting_pods(subject),
             live_pods_of_set: &|pod_set| self.live_pods_of_set(subject, pod_set),

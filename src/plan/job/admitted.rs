@@ -4,12 +4,12 @@
 use sluice_crds::WorkloadSpec;
 use sluice_kinds::gates::GateState;
 use sluice_kinds::hold::Hold;
-use sluice_kinds::view::PodSetView;
+use sluice_kinds::view::{LabelledQueue, PodSetView};
 
 use crate::cache::job::Reading;
 use crate::cache::{WorkloadKey, WorkloadRecord};
 use crate::plan::eviction_steps::{
-    evict, evict_changed, evict_paused, evict_refused, evict_returned,
+    evict, evict_changed, evict_from_queue, evict_paused, evict_refused, evict_returned,
 };
 use crate::plan::evictions::cause::Cause;
 use crate::plan::progress::{self, Told};
@@ -58,6 +58,12 @@ pub(super) fn plan_admitted(
             "The spec of its Workload can't be read: {problem}; the job keeps the quota that it was admitted with"
         );
         return Plan::note(Note::warning("WorkloadUnreadable", message));
+    }
+    // Released, it would run in a queue that it does not name, and its label could not be put right any more.
+    let is_named =
+        matches!(&job.queue, LabelledQueue::Named(queue) if *queue == record.spec.queue_name);
+    if job.hold == Hold::Suspend && reading.suspended && !is_named {
+        return evict_from_queue(workload_key, record, *now);
     }
     if !workload::covers(record, pod_sets, fit) {
         return evict_changed(workload_key, record, *now);
