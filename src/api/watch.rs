@@ -2,6 +2,7 @@
 //! means is not known here: it is handed to who can read it as JSON, so that one that can't be read
 //! hurts only itself. Watches take turns on the channel: none waits behind all that another one has.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -110,32 +111,27 @@ pub async fn watch<T>(
     let mut stream = open();
     let mut backoff = Backoff::new(BACKOFF_MIN, BACKOFF_MAX);
     loop {
+        // Of a list that fails again and again the first page may come each time: only what is more than a part of a
+        // list resets the backoff.
         let change = match stream.try_next().await {
             Ok(Some(Event::Init)) => {
-                let (ack, taken) = oneshot::channel();
-                let change = Change::Listing(ack);
-                let observation = Observation {
-                    source: source.clone(),
-                    change,
-                };
-                if sender.send(observation).await.is_err() {
-                    return None;
+                if announce_list(&sender, &source).await.is_break() {
+                    break;
                 }
-                // An error says that the receiver does not care.
-                let _ = taken.await;
                 continue;
             }
-            Ok(Some(event)) => {
-                // Of a list that fails again and again the first page may come each time.
-                if !matches!(event, Event::InitApply(_)) {
-                    backoff.reset();
-                }
-                match event {
-                    Event::Init | Event::InitDone => Change::Listed,
-                    Event::InitApply(Stored(object)) => Change::InList(read(object)),
-                    Event::Apply(Stored(object)) => Change::Applied(read(object)),
-                    Event::Delete(Stored(object)) => Change::Deleted(Box::new(object)),
-                }
+            Ok(Some(Event::InitApply(Stored(object)))) => Change::InList(read(object)),
+            Ok(Some(Event::InitDone)) => {
+                backoff.reset();
+                Change::Listed
+            }
+            Ok(Some(Event::Apply(Stored(object)))) => {
+                backoff.reset();
+                Change::Applied(read(object))
+            }
+            Ok(Some(Event::Delete(Stored(object)))) => {
+                backoff.reset();
+                Change::Deleted(Box::new(object))
             }
             Ok(None) => {
                 violated("a watch goes on until it is dropped");
@@ -159,14 +155,36 @@ pub async fn watch<T>(
                 continue;
             }
         };
-        let observation = Observation {
-            source: source.clone(),
-            change,
-        };
-        if sender.send(observation).await.is_err() {
-            debug!(resource = %resource.plural, "the watch ends: nothing receives its events");
-            return None;
+        if send(&sender, &source, change).await.is_break() {
+            break;
         }
+    }
+    debug!(resource = %resource.plural, "the watch ends: nothing receives its events");
+    None
+}
+
+/// Says that a list begins, and waits until that was taken in. Ends the watch if nothing receives its events.
+async fn announce_list<T>(
+    sender: &mpsc::Sender<Observation<T>>,
+    source: &Source,
+) -> ControlFlow<()> {
+    let (ack, taken) = oneshot::channel();
+    send(sender, source, Change::Listing(ack)).await?;
+    // An error says that the receiver does not care.
+    let _ = taken.await;
+    ControlFlow::Continue(())
+}
+
+/// Hands on what was seen. Ends the watch if nothing receives its events.
+async fn send<T>(
+    sender: &mpsc::Sender<Observation<T>>,
+    source: &Source,
+    change: Change<T>,
+) -> ControlFlow<()> {
+    let source = source.clone();
+    match sender.send(Observation { source, change }).await {
+        Ok(()) => ControlFlow::Continue(()),
+        Err(_) => ControlFlow::Break(()),
     }
 }
 
