@@ -9,7 +9,7 @@ use sluice_crds::{JobKind, JobKindSpec, JobKindStatus};
 use sluice_kinds::CompiledKind;
 use sluice_kinds::problem::summarize;
 
-use super::standing::{Standing, TAKEN, unavailable};
+use super::watch_state::{UnavailableReason, WatchState, unavailable};
 use super::{Entry, Kinds, Order, PATIENCE};
 use crate::cache::cluster::{Kept, text, unknown};
 use crate::jobkinds::webhook_rules::{Rule, Wanted};
@@ -47,8 +47,8 @@ impl Kinds {
         let mut entry = self.entry(&object.metadata, kept, object.spec.clone(), now);
         match CompiledKind::compile(object) {
             Ok(compiled) if self.is_read(&compiled.group, &compiled.kind) => {
-                entry.standing = unavailable(
-                    TAKEN,
+                entry.watch_state = unavailable(
+                    UnavailableReason::Taken,
                     format!(
                         "Another JobKind reads {} of group {:?}; delete one of them",
                         compiled.kind, compiled.group
@@ -61,7 +61,7 @@ impl Kinds {
                 entry.rule = Rule::Undecided;
             }
             Err(problems) => {
-                entry.standing = unavailable("Invalid", summarize(&problems));
+                entry.watch_state = unavailable(UnavailableReason::Invalid, summarize(&problems));
                 // Objects wait until it is corrected, rather than that they pass.
                 entry.rule = Rule::Undecided;
             }
@@ -95,7 +95,10 @@ impl Kinds {
         };
         let mut entry = self.entry(&object.metadata, unknown(object, error), spec, now);
         entry.rule = Rule::Undecided;
-        entry.standing = unavailable("Invalid", format!("The JobKind can't be read: {error}"));
+        entry.watch_state = unavailable(
+            UnavailableReason::Invalid,
+            format!("The JobKind can't be read: {error}"),
+        );
         self.entries.insert(name, entry);
         self.publish_rules();
         false
@@ -117,7 +120,7 @@ impl Kinds {
             compiled: None,
             resource: None,
             rule: Rule::None,
-            standing: Standing::Starting,
+            watch_state: WatchState::Starting,
             misfit: None,
             has_listed: false,
             is_retiring: false,
@@ -151,7 +154,15 @@ impl Kinds {
 
     /// JobKinds that backed off behind another one that is gone now.
     pub(super) fn revive(&mut self, now: Moment) {
-        let backs_off = |entry: &Entry| matches!(&entry.standing, Standing::Unavailable { reason, .. } if *reason == TAKEN);
+        let backs_off = |entry: &Entry| {
+            matches!(
+                entry.watch_state,
+                WatchState::Unavailable {
+                    reason: UnavailableReason::Taken,
+                    ..
+                }
+            )
+        };
         let waiting = self.entries.extract_if(.., |_, entry| backs_off(entry));
         let waiting = waiting.collect();
         self.put_again(waiting, now);
@@ -233,7 +244,7 @@ impl Kinds {
     /// Notes that the first list of a kind is complete.
     pub fn listed(&mut self, name: &str) {
         if let Some(entry) = self.entries.get_mut(name) {
-            entry.standing = Standing::Listed;
+            entry.watch_state = WatchState::Listed;
             entry.has_listed = true;
         }
     }

@@ -10,7 +10,7 @@ mod changes;
 mod observed;
 mod questions;
 mod retiring;
-pub(super) mod standing;
+pub(super) mod watch_state;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ use crate::cache::job::JobReader;
 use crate::jobkinds::webhook_rules::{Rule, Rules};
 use crate::process::clock::Moment;
 use crate::process::metrics::Metrics;
-use standing::Standing;
+use watch_state::WatchState;
 
 /// How long the start waits for the first list of a kind.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -91,7 +91,7 @@ pub enum News {
         misfit: Option<String>,
     },
     /// It can't be watched.
-    Unavailable(Standing),
+    Unavailable(WatchState),
 }
 
 /// What objects are read with besides their JobKind.
@@ -114,7 +114,7 @@ struct Entry {
     resource: Option<ApiResource>,
     /// Which rule the webhooks are to have for it.
     rule: Rule,
-    standing: Standing,
+    watch_state: WatchState,
     /// Why it does not fit the schema that is published by now, while its objects are watched.
     misfit: Option<String>,
     /// Whether what is known of its objects was read by this JobKind as it is.

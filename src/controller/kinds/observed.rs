@@ -3,7 +3,7 @@
 use sluice_crds::JobKind;
 use tracing::info;
 
-use super::standing::Standing;
+use super::watch_state::WatchState;
 use super::{News, Report};
 use crate::cache::Source;
 use crate::controller::Controller;
@@ -72,13 +72,13 @@ impl Controller {
                 info!(jobkind = %report.name, ?misfit, "the published schema has changed");
                 entry.misfit = misfit;
             }
-            News::Unavailable(standing) if entry.standing == standing => return,
-            News::Unavailable(standing) => {
-                info!(jobkind = %report.name, ?standing, "JobKind can't be watched");
+            News::Unavailable(state) if entry.watch_state == state => return,
+            News::Unavailable(state) => {
+                info!(jobkind = %report.name, ?state, "JobKind can't be watched");
                 entry.unserved_since =
-                    matches!(standing, Standing::Unserved { .. }).then_some(self.now.moment);
-                entry.rule = standing.rule(&entry.rule);
-                entry.standing = standing;
+                    matches!(state, WatchState::Unserved { .. }).then_some(self.now.moment);
+                entry.rule = state.rule(&entry.rule);
+                entry.watch_state = state;
             }
         }
         self.kinds.publish_rules();

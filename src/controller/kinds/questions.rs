@@ -8,7 +8,7 @@ use kube::api::{ApiResource, GroupVersionKind};
 use sluice_crds::JobKindStatus;
 use sluice_kinds::CompiledKind;
 
-use super::standing::{MISMATCH, Standing, unavailable};
+use super::watch_state::{UnavailableReason, WatchState, unavailable};
 use super::{Entry, Kinds, PATIENCE, Reading};
 use crate::cache::cluster::Kept;
 use crate::cache::conditions::{self, Type};
@@ -106,7 +106,7 @@ impl Kinds {
         let entry = entries.find(|entry| {
             entry.spec.group == *group
                 && entry.spec.kind == *kind
-                && entry.standing == Standing::Listed
+                && entry.watch_state == WatchState::Listed
         })?;
         entry.resource.clone()
     }
@@ -130,7 +130,7 @@ impl Kinds {
         let entry = entries.find(|entry| {
             entry.spec.group == *group
                 && entry.spec.kind == *kind
-                && matches!(entry.standing, Standing::Unserved { .. })
+                && matches!(entry.watch_state, WatchState::Unserved { .. })
         })?;
         let named = GroupVersionKind::gvk(group, &entry.spec.version, kind);
         Some(ApiResource::from_gvk(&named))
@@ -139,7 +139,7 @@ impl Kinds {
     /// Whether objects of this JobKind may be released: all are known, and it fits them.
     pub fn is_listed(&self, name: &str) -> bool {
         self.entries.get(name).is_some_and(|entry| {
-            entry.standing == Standing::Listed && entry.misfit.is_none() && !entry.is_retiring
+            entry.watch_state == WatchState::Listed && entry.misfit.is_none() && !entry.is_retiring
         })
     }
 
@@ -159,31 +159,35 @@ impl Kinds {
     pub fn all_settled(&self, now: Moment) -> bool {
         self.may_start
             && self.entries.values().all(|entry| {
-                entry.standing != Standing::Starting || PATIENCE < now.since(entry.since)
+                entry.watch_state != WatchState::Starting || PATIENCE < now.since(entry.since)
             })
     }
 
     /// Whether all objects are known of each kind that has any.
     pub fn all_listed(&self) -> bool {
         self.may_start
-            && self
-                .entries
-                .values()
-                .all(|entry| matches!(entry.standing, Standing::Listed | Standing::Unserved { .. }))
+            && self.entries.values().all(|entry| {
+                matches!(
+                    entry.watch_state,
+                    WatchState::Listed | WatchState::Unserved { .. }
+                )
+            })
     }
 
-    /// What is kept for the status of each JobKind, and how it stands.
-    pub fn standings(&self) -> impl Iterator<Item = (&Arc<str>, &Kept<JobKindStatus>, Standing)> {
+    /// What is kept for the status of each JobKind, and the state of its watch.
+    pub fn watch_states(
+        &self,
+    ) -> impl Iterator<Item = (&Arc<str>, &Kept<JobKindStatus>, WatchState)> {
         let entries = self.entries.iter().filter(|(_, entry)| !entry.is_retiring);
         entries.map(|(name, entry)| {
-            let standing = match (&entry.standing, &entry.misfit) {
-                (Standing::Listed, Some(misfit)) => unavailable(
-                    MISMATCH,
+            let state = match (&entry.watch_state, &entry.misfit) {
+                (WatchState::Listed, Some(misfit)) => unavailable(
+                    UnavailableReason::SchemaMismatch,
                     format!("{misfit}; nothing of this kind is admitted until that is corrected"),
                 ),
-                (standing, _) => standing.clone(),
+                (state, _) => state.clone(),
             };
-            (name, &entry.kept, standing)
+            (name, &entry.kept, state)
         })
     }
 

@@ -16,7 +16,7 @@ use crate::cache::ObjectCache;
 use crate::cache::cluster::{Cluster, Fault, Kept};
 use crate::cache::conditions::{self, ConditionUpdate, Type};
 use crate::controller::kinds::Kinds;
-use crate::controller::kinds::standing::{Standing, WAITING};
+use crate::controller::kinds::watch_state::{WAITING, WatchState};
 use crate::jobkinds::webhook_rules::Reach;
 use crate::plan::status::queues;
 use crate::plan::status::queues::GatedOfQueue;
@@ -203,15 +203,17 @@ impl Statuses {
 
     fn job_kinds(&mut self, kinds: &Kinds, now: Timestamp) {
         let resource = ApiResource::erase::<JobKind>(&());
-        for (name, kept, standing) in kinds.standings() {
-            let update = match &standing {
-                Standing::Starting => None,
-                Standing::Listed => match &kept.fault {
+        for (name, kept, state) in kinds.watch_states() {
+            let update = match &state {
+                WatchState::Starting => None,
+                WatchState::Listed => match &kept.fault {
                     Some(Fault::Unreadable(error)) => Some(as_before(error)),
                     Some(Fault::Broken(_)) | None => watched(kinds.reach(name)),
                 },
-                Standing::Unserved { message } => Some(not_ready(WAITING, message)),
-                Standing::Unavailable { reason, message } => Some(not_ready(reason, message)),
+                WatchState::Unserved { message } => Some(not_ready(WAITING, message)),
+                WatchState::Unavailable { reason, message } => {
+                    Some(not_ready(reason.as_str(), message))
+                }
             };
             let Some(update) = update else {
                 continue;

@@ -17,7 +17,7 @@ use super::retry::{LOOK_DEADLINE, Retry};
 use crate::api::watch::{self, Observation};
 use crate::cache::Source;
 use crate::cache::gates::dependencies::{DependencyNews, DependencyReport, Trouble};
-use crate::controller::kinds::standing::{FORBIDDEN, NOT_SERVED, UNREACHABLE};
+use crate::controller::kinds::watch_state::UnavailableReason;
 use crate::controller::observe::Seen;
 use crate::process::metrics::Metrics;
 
@@ -92,7 +92,7 @@ impl DependencyTask {
             Ok(Err(error)) => return Err(self.trouble(&error, None)),
             Err(_) => {
                 return Err(Trouble {
-                    reason: UNREACHABLE,
+                    reason: UnavailableReason::Unreachable.as_str(),
                     message: "The API server did not answer; trying again".to_owned(),
                     is_passing: true,
                 });
@@ -112,7 +112,7 @@ impl DependencyTask {
     fn trouble(&self, error: &Error, resource: Option<&ApiResource>) -> Trouble {
         match (error, resource) {
             (Error::Api(status), Some(resource)) if status.code == 403 => Trouble {
-                reason: FORBIDDEN,
+                reason: UnavailableReason::Forbidden.as_str(),
                 message: format!(
                     "{} can't be watched: add a ClusterRole with the label sluice.dev/aggregate-to-controller: \"true\" and the rule {{apiGroups: [{:?}], resources: [{}], verbs: [list, watch]}}",
                     self.kind, resource.group, resource.plural
@@ -122,7 +122,7 @@ impl DependencyTask {
             (Error::Api(status), _) if status.code == 404 => self.not_served(),
             (Error::Discovery(_), _) => self.not_served(),
             (error, _) => Trouble {
-                reason: UNREACHABLE,
+                reason: UnavailableReason::Unreachable.as_str(),
                 message: format!("{} can't be watched: {error}; trying again", self.kind),
                 is_passing: true,
             },
@@ -131,7 +131,7 @@ impl DependencyTask {
 
     fn not_served(&self) -> Trouble {
         Trouble {
-            reason: NOT_SERVED,
+            reason: UnavailableReason::NotServed.as_str(),
             message: format!(
                 "{} is not served; install its CRD, or correct spec.after",
                 self.kind

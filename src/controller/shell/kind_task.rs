@@ -22,9 +22,7 @@ use crate::api::openapi::{self, OpenApi};
 use crate::api::watch::{self, Observation};
 use crate::cache::Source;
 use crate::cache::job::JobReader;
-use crate::controller::kinds::standing::{
-    FORBIDDEN, MISMATCH, NOT_SERVED, Standing, UNREACHABLE, unavailable,
-};
+use crate::controller::kinds::watch_state::{UnavailableReason, WatchState, unavailable};
 use crate::controller::kinds::{News, Report};
 use crate::controller::observe::Seen;
 use crate::process::metrics::Metrics;
@@ -64,7 +62,7 @@ impl Task {
         let mut retry = Retry::new();
         loop {
             let refused = match self.look_in_time().await {
-                Err(standing) => standing,
+                Err(state) => state,
                 Ok(found) => {
                     let (resource, managed) = (found.resource.clone(), found.managed);
                     if !self.report(News::Found { resource, managed }).await {
@@ -116,16 +114,19 @@ impl Task {
         self.reports.send(report).await.is_ok()
     }
 
-    async fn look_in_time(&self) -> Result<Found, Standing> {
+    async fn look_in_time(&self) -> Result<Found, WatchState> {
         timeout(LOOK_DEADLINE, self.look())
             .await
             .unwrap_or_else(|_| {
                 let message = "The API server did not answer; trying again";
-                Err(unavailable(UNREACHABLE, message.to_owned()))
+                Err(unavailable(
+                    UnavailableReason::Unreachable,
+                    message.to_owned(),
+                ))
             })
     }
 
-    async fn look(&self) -> Result<Found, Standing> {
+    async fn look(&self) -> Result<Found, WatchState> {
         let CompiledKind {
             group,
             version,
@@ -139,15 +140,15 @@ impl Task {
         };
         if capabilities.scope != Scope::Namespaced {
             let message = format!("{kind} is not namespaced; only namespaced kinds can be managed");
-            return Err(unavailable("NotNamespaced", message));
+            return Err(unavailable(UnavailableReason::NotNamespaced, message));
         }
         let unread = |error| {
             let message = format!("The schema can't be read: {error}; trying again");
-            unavailable(UNREACHABLE, message)
+            unavailable(UnavailableReason::Unreachable, message)
         };
         let schema = self.schema_address().await.map_err(unread)?;
         if let Some(misfit) = self.check_schema(&schema).await.map_err(unread)? {
-            return Err(unavailable(MISMATCH, misfit));
+            return Err(unavailable(UnavailableReason::SchemaMismatch, misfit));
         }
         Ok(Found {
             managed: self.managed(&resource, &capabilities),
@@ -219,24 +220,28 @@ impl Task {
     }
 
     /// Why the kind can't be watched.
-    async fn refused(&self, error: &Error) -> Standing {
+    async fn refused(&self, error: &Error) -> WatchState {
         match error {
             Error::Api(status) if status.code == 403 => unavailable(
-                FORBIDDEN,
+                UnavailableReason::Forbidden,
                 format!(
                     "{}; give Sluice the right by a ClusterRole with the label sluice.dev/aggregate-to-controller: \"true\"",
                     status.message
                 ),
             ),
-            Error::Api(status) if status.code != 404 => {
-                unavailable(UNREACHABLE, format!("{}; trying again", status.message))
-            }
+            Error::Api(status) if status.code != 404 => unavailable(
+                UnavailableReason::Unreachable,
+                format!("{}; trying again", status.message),
+            ),
             Error::Api(_) | Error::Discovery(_) => self.not_served().await,
-            other => unavailable(UNREACHABLE, format!("{other}; trying again")),
+            other => unavailable(
+                UnavailableReason::Unreachable,
+                format!("{other}; trying again"),
+            ),
         }
     }
 
-    async fn not_served(&self) -> Standing {
+    async fn not_served(&self) -> WatchState {
         let CompiledKind {
             group,
             version,
@@ -249,15 +254,15 @@ impl Task {
             Err(error) => {
                 let message =
                     format!("{not_here}, and the group can't be read: {error}; trying again");
-                return unavailable(UNREACHABLE, message);
+                return unavailable(UnavailableReason::Unreachable, message);
             }
         };
         if others.is_empty() {
             let message = format!("{not_here}; install its CRD, or correct spec.version");
-            return Standing::Unserved { message };
+            return WatchState::Unserved { message };
         }
         let message = format!("{not_here}, but in {others}: correct spec.version");
-        unavailable(NOT_SERVED, message)
+        unavailable(UnavailableReason::NotServed, message)
     }
 }
 

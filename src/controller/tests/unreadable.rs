@@ -161,16 +161,16 @@ async fn a_job_kind_that_cannot_be_read_is_told_and_comes_back() {
             && told[0].ends_with("; nothing is known of it, and what depends on it waits"),
         "{told:?}"
     );
-    let standing = play.controller.kinds.standings().next().unwrap().2;
+    let state = play.controller.kinds.watch_states().next().unwrap().2;
     assert!(
         matches!(
-            &standing,
-            kinds::standing::Standing::Unavailable {
-                reason: "Invalid",
+            &state,
+            kinds::watch_state::WatchState::Unavailable {
+                reason: kinds::watch_state::UnavailableReason::Invalid,
                 ..
             }
         ),
-        "{standing:?}"
+        "{state:?}"
     );
     let mut good: Value =
         serde_saphyr::from_str(include_str!("../../../config/jobkinds/job.yaml")).unwrap();
