@@ -3,6 +3,7 @@
 //!
 //! Must not know usage or decisions. Uses `api`, `cache` and `process`.
 
+mod followed;
 pub mod policy;
 pub mod queue_states;
 mod quota_limits;

@@ -25,8 +25,10 @@ use sluice_webhooks::{Policy, QueueStates, Surroundings};
 use tracing::warn;
 
 use crate::api::client::Clients;
-use crate::api::watch::{Change, Observation, watch_all};
+use crate::api::watch::{Observation, watch_all};
 use crate::cache::Source;
+use crate::jobkinds::followed::Followed;
+use crate::process::invariants::violated;
 use crate::process::metrics::Metrics;
 
 /// The reason of a JobKind whose kind another one reads already. The webhooks find it in statuses that the
@@ -89,65 +91,117 @@ pub async fn follow(
         ),
     ];
     let mut receiver = watch_all(&clients.read, sources, OBSERVATIONS_MAX, &metrics);
-    let mut kinds = Followed::new(|kinds: &mut Kinds, before, object| {
-        put(kinds, before, object, &basis.queue_gates);
-    });
-    let mut gates = Followed::new(|gates, _, object| put_gate(gates, object));
-    let mut namespaces = Followed::new(|namespaces, _, object| put_namespace(namespaces, object));
-    let mut workload_priorities = Followed::new(|values, _, object| put_priority(values, object));
-    let mut priority_classes = Followed::new(|all, _, object| put_priority_class(all, object));
-    let mut surroundings = Arc::<Surroundings>::default();
-    while let Some(Observation { source, change }) = receiver.recv().await {
-        let is_complete = match source {
-            Source::Gate => gates.take_in(change, |gates, name| {
-                if let Some(gate) = Gate::of_object(name) {
-                    gates.remove(&gate);
-                }
-            }),
-            Source::Namespace => namespaces.take_in(change, |namespaces, name| {
-                namespaces.remove(name);
-            }),
-            Source::WorkloadPriorityClass => workload_priorities.take_in(change, remove_priority),
-            Source::PriorityClass => priority_classes.take_in(change, |classes, name| {
-                classes.put(name, None);
-            }),
-            _ => kinds.take_in(change, |kinds, name| {
-                kinds.remove(name);
-            }),
-        };
-        let around = (
-            &namespaces.known,
-            &workload_priorities.known,
-            &priority_classes.known,
-        );
-        let (true, Some(kinds), Some(gates), (Some(namespaces), Some(of_workloads), Some(of_pods))) =
-            (is_complete, &kinds.known, &gates.known, around)
-        else {
-            continue;
-        };
-        if !matches!(source, Source::Gate | Source::JobKind) || !is_listed.load(Ordering::Acquire) {
-            surroundings = Arc::new(Surroundings {
-                namespaces: namespaces.clone(),
-                workload_priorities: of_workloads.clone(),
-                priority_classes: of_pods.clone(),
-            });
+    let mut watched = WatchedPolicy::new(basis);
+    while let Some(observation) = receiver.recv().await {
+        if watched.take_in(observation)
+            && let Some(next) = watched.policy()
+        {
+            policy.store(Arc::new(next));
+            is_listed.store(true, Ordering::Release);
         }
+    }
+}
+
+/// What the watches have shown of all that the policy is made of.
+struct WatchedPolicy {
+    basis: Basis,
+    kinds: Followed<Kinds>,
+    gates: Followed<Gates>,
+    namespaces: Followed<Namespaces>,
+    workload_priorities: Followed<Priorities>,
+    priority_classes: Followed<PriorityClasses>,
+    /// Made of the last three. None if one of them has changed since.
+    surroundings: Option<Arc<Surroundings>>,
+}
+
+impl WatchedPolicy {
+    fn new(basis: Basis) -> Self {
+        Self {
+            basis,
+            kinds: Followed::default(),
+            gates: Followed::default(),
+            namespaces: Followed::default(),
+            workload_priorities: Followed::default(),
+            priority_classes: Followed::default(),
+            surroundings: None,
+        }
+    }
+
+    /// Takes in what a watch has seen. Returns whether the policy may be another one now: while a list is under way, it
+    /// stays as it is.
+    fn take_in(&mut self, Observation { source, change }: Observation<DynamicObject>) -> bool {
+        let is_complete = match source {
+            Source::JobKind => {
+                let queue_gates = &self.basis.queue_gates;
+                let put = |kinds: &mut Kinds, before: Option<&Kinds>, object: &DynamicObject| {
+                    put(kinds, before, object, queue_gates);
+                };
+                return self.kinds.take_in(change, put, remove_kind);
+            }
+            Source::Gate => {
+                let put = |gates: &mut Gates, _: Option<&Gates>, object: &DynamicObject| {
+                    put_gate(gates, object);
+                };
+                return self.gates.take_in(change, put, remove_gate);
+            }
+            Source::Namespace => self.namespaces.take_in(
+                change,
+                |namespaces, _, object| put_namespace(namespaces, object),
+                |namespaces, name| {
+                    namespaces.remove(name);
+                },
+            ),
+            Source::WorkloadPriorityClass => self.workload_priorities.take_in(
+                change,
+                |priorities, _, object| put_priority(priorities, object),
+                remove_priority,
+            ),
+            Source::PriorityClass => self.priority_classes.take_in(
+                change,
+                |classes, _, object| put_priority_class(classes, object),
+                |classes, name| {
+                    classes.put(name, None);
+                },
+            ),
+            _ => {
+                violated("the policy watches nothing but what it is made of");
+                return false;
+            }
+        };
+        if is_complete {
+            self.surroundings = None;
+        }
+        is_complete
+    }
+
+    /// The policy by what is known. None until all is known.
+    fn policy(&mut self) -> Option<Policy> {
+        let kinds = self.kinds.known.as_ref()?;
+        let gates = self.gates.known.as_ref()?;
+        let surroundings = match &self.surroundings {
+            Some(surroundings) => surroundings,
+            None => self.surroundings.insert(Arc::new(Surroundings {
+                namespaces: self.namespaces.known.clone()?,
+                workload_priorities: self.workload_priorities.known.clone()?,
+                priority_classes: self.priority_classes.known.clone()?,
+            })),
+        };
         let specs = gates.iter();
         let specs = specs.map(|(gate, known)| (gate.clone(), known.spec.clone()));
         let applied = gates.iter().filter_map(|(gate, known)| {
             let applies_to = known.applies_to.clone()?;
             Some((gate.clone(), applies_to))
         });
+        let basis = &self.basis;
         let compiled = last_counts(kinds);
-        let next = Policy::new(compiled, basis.queue_labels.clone(), basis.username.clone())
+        let policy = Policy::new(compiled, basis.queue_labels.clone(), basis.username.clone())
             .with_queue_gates(basis.queue_gates.clone())
             .with_key_aliases(basis.key_aliases.clone())
             .with_gates(specs)
             .with_applied(applied, surroundings.clone())
             .with_managed_namespaces(basis.managed_namespaces.clone())
             .with_queue_states(basis.queue_states.clone());
-        policy.store(Arc::new(next));
-        is_listed.store(true, Ordering::Release);
+        Some(policy)
     }
 }
 
@@ -180,49 +234,6 @@ fn last_counts(kinds: &Kinds) -> impl Iterator<Item = Arc<CompiledKind>> {
     all.into_iter().rev().map(|(_, (_, kind))| kind.clone())
 }
 
-/// What is known of one kind of objects by its watch.
-struct Followed<T, Put> {
-    /// None until the first list is complete.
-    known: Option<T>,
-    listing: Option<T>,
-    /// Takes in an object; with what was known before the list that it is in, if it is in one.
-    put: Put,
-}
-
-impl<T: Default, Put: Fn(&mut T, Option<&T>, &DynamicObject)> Followed<T, Put> {
-    fn new(put: Put) -> Self {
-        Self {
-            known: None,
-            listing: None,
-            put,
-        }
-    }
-
-    /// Takes in what the watch has seen, which begins with a list. Returns whether no list is under way.
-    fn take_in(&mut self, change: Change<DynamicObject>, remove: impl Fn(&mut T, &str)) -> bool {
-        match change {
-            Change::Listing(_) => self.listing = Some(T::default()),
-            Change::InList(object) => {
-                let listing = self.listing.get_or_insert_default();
-                (self.put)(listing, self.known.as_ref(), &object);
-            }
-            Change::Listed => self.known = Some(self.listing.take().unwrap_or_default()),
-            Change::Applied(object) => {
-                if let Some(known) = &mut self.known {
-                    (self.put)(known, None, &object);
-                }
-            }
-            Change::Deleted(object) => {
-                let name = object.metadata.name.as_deref().unwrap_or_default();
-                if let Some(known) = &mut self.known {
-                    remove(known, name);
-                }
-            }
-        }
-        self.listing.is_none()
-    }
-}
-
 /// A Gate that can't be read has owners, as one that says nothing has: nobody else may lift its gate.
 fn put_gate(gates: &mut Gates, object: &DynamicObject) {
     let name = object.metadata.name.as_deref().unwrap_or_default();
@@ -246,6 +257,12 @@ fn put_gate(gates: &mut Gates, object: &DynamicObject) {
         spec: Arc::new(spec),
     };
     gates.insert(gate, known);
+}
+
+fn remove_gate(gates: &mut Gates, name: &str) {
+    if let Some(gate) = Gate::of_object(name) {
+        gates.remove(&gate);
+    }
 }
 
 fn put_namespace(namespaces: &mut Namespaces, object: &DynamicObject) {
@@ -273,6 +290,10 @@ fn put_priority_class(classes: &mut PriorityClasses, object: &DynamicObject) {
 
 fn remove_priority(priorities: &mut Priorities, name: &str) {
     priorities.remove(name);
+}
+
+fn remove_kind(kinds: &mut Kinds, name: &str) {
+    kinds.remove(name);
 }
 
 /// `before`: what was known before the list that `object` is in.
@@ -316,6 +337,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::api::watch::Change;
 
     /// Puts JobKinds for one kind, each of another minute and with the Ready condition of its status, and says
     /// which one counts.
@@ -350,13 +372,13 @@ mod tests {
         never_read["metadata"]["name"] = json!("never-read");
         let object =
             |value: &Value| serde_json::from_value::<DynamicObject>(value.clone()).unwrap();
-        let mut kinds = Followed::new(|kinds: &mut Kinds, before, object: &DynamicObject| {
-            put(kinds, before, object, &QueueGates::default());
-        });
+        let mut kinds = Followed::<Kinds>::default();
         let mut take_in = |change| {
-            kinds.take_in(change, |kinds, name| {
-                kinds.remove(name);
-            });
+            let queue_gates = QueueGates::default();
+            let put = |kinds: &mut Kinds, before: Option<&Kinds>, object: &DynamicObject| {
+                put(kinds, before, object, &queue_gates);
+            };
+            kinds.take_in(change, put, remove_kind);
             let known = kinds.known.iter().flat_map(BTreeMap::keys);
             known.cloned().collect::<Vec<_>>()
         };
