@@ -26,7 +26,11 @@ use crate::quota::view::NodeId;
 use crate::workload::shape::ClassId;
 
 /// A class of pending workloads, with the node of its queue.
-pub(crate) type ClassRef = (NodeId, ClassId);
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct ClassRef {
+    pub(crate) node: NodeId,
+    pub(crate) id: ClassId,
+}
 
 /// The heads of a tree that the next cycle considers again, by class.
 #[derive(Clone, Debug, Default)]

@@ -9,7 +9,7 @@ use crate::api::outlook::LimitingNode;
 use crate::api::queues::ClusterQueue;
 use crate::api::status::InactiveReason;
 use crate::cohort::preemption_round::PreemptionRound;
-use crate::cohort::reopening::Reopened;
+use crate::cohort::reopening::{ClassRef, Reopened};
 use crate::flavor::options_cache::{LayoutId, OptionsCache};
 use crate::queue::admission_order::AdmissionOrder;
 use crate::queue::cluster_queue::ClusterQueueId;
@@ -138,7 +138,7 @@ impl CohortTree {
     /// Re-opens a class for the next decision.
     pub(crate) fn reopen(&mut self, queue: &QueueName, class: ClassId) {
         if let Some(node) = self.queues.node(queue) {
-            self.reopened.reopen((node, class));
+            self.reopened.reopen(ClassRef { node, id: class });
         }
     }
 

@@ -49,7 +49,7 @@ impl Cycle<'_> {
             Arc::clone(&cached_assignment.pod_sets),
             Arc::clone(&cached_assignment.usage),
         );
-        let (queue, id) = class;
+        let ClassRef { node: queue, id } = class;
         let Some(node) = self.tree.queues.at(*queue) else {
             self.check(false, "the queue of an admission is in the tree");
             return;
@@ -101,7 +101,7 @@ impl Cycle<'_> {
             .into_iter()
             .chain(self.find_never_fitting_of(*queue))
         {
-            self.open_class(&(*queue, id));
+            self.open_class(&ClassRef { node: *queue, id });
         }
         self.reopen_after_usage(class);
     }
@@ -134,21 +134,24 @@ impl Cycle<'_> {
     pub(super) fn reopen_after_usage(&mut self, class: &ClassRef) {
         self.open_class(class);
         // Behind the head of a strict queue no other class was considered so far.
-        let node = self.tree.queues.at(class.0);
+        let node = self.tree.queues.at(class.node);
         let head = node.and_then(|node| {
             let pending = &self.cluster_queue(node.id)?.pending;
             let (_, id) = self.admission_order(node).head(pending)?;
-            (!pending.is_inadmissible(id)).then(|| (node.id, id.clone()))
+            (!pending.is_inadmissible(id)).then(|| ClassRef {
+                node: node.id,
+                id: id.clone(),
+            })
         });
         if let Some(head) = head {
             self.open_class(&head);
         }
         let mut queues = self.take_improved();
-        queues.insert(class.0);
+        queues.insert(class.node);
         let gaining: Vec<ClassRef> = self.tree.reopened.gaining_by_usage().cloned().collect();
         for class in gaining {
             self.open_class(&class);
-            queues.insert(class.0);
+            queues.insert(class.node);
         }
         for queue in queues {
             self.update_head(queue);

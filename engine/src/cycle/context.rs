@@ -78,14 +78,16 @@ impl Cycle<'_> {
         node.map(|node| node.config.preemption).unwrap_or_default()
     }
 
-    pub(super) fn class_mut(&mut self, (queue, id): &ClassRef) -> Option<&mut Class> {
-        self.cluster_queue_mut(*queue)?.pending.class_mut(id)
+    pub(super) fn class_mut(&mut self, class: &ClassRef) -> Option<&mut Class> {
+        self.cluster_queue_mut(class.node)?
+            .pending
+            .class_mut(&class.id)
     }
 
     /// The flavor options of a class.
     pub(super) fn options(
         &mut self,
-        (queue, id): &ClassRef,
+        ClassRef { node: queue, id }: &ClassRef,
     ) -> Option<(Arc<FlavorOptions>, Arc<Shape>)> {
         let CohortTree {
             queues,
@@ -128,7 +130,7 @@ impl Cycle<'_> {
         order: &QueueOrder,
         preempted_for: PreemptsFor,
     ) -> Option<AssignmentResult<'a>> {
-        let policy = self.policy(class.0);
+        let policy = self.policy(class.node);
         let (mut assigner, config) = self.assigner(class, order, policy)?;
         match preempted_for {
             PreemptsFor::All => assigner.assign(slots, config, shape),
@@ -144,14 +146,14 @@ impl Cycle<'_> {
         shape: &Shape,
         order: &QueueOrder,
     ) -> Option<AssignmentResult<'a>> {
-        let policy = self.policy(class.0);
+        let policy = self.policy(class.node);
         let (assigner, config) = self.assigner(class, order, policy)?;
         assigner.assign_without_borrowing(slots, config, shape)
     }
 
     fn assigner<'b>(
         &'b mut self,
-        (queue, id): &'b ClassRef,
+        ClassRef { node: queue, id }: &'b ClassRef,
         order: &'b QueueOrder,
         policy: Preemption,
     ) -> Option<(Assigner<'b>, &'b ClusterQueue)> {

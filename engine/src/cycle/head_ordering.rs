@@ -25,14 +25,16 @@ pub(super) struct HeadRank {
 pub(super) struct HeadOrder {
     /// Whether it can only reserve a part of what it requests. Whoever can be admitted comes first: it would else have
     /// to preempt for its own quota.
-    pub(super) has_part: bool,
-    pub(super) order: QueueOrder,
+    pub(super) reserves_part: bool,
+    pub(super) queue_order: QueueOrder,
 }
 
 impl From<QueueOrder> for HeadOrder {
-    fn from(order: QueueOrder) -> Self {
-        let has_part = false;
-        Self { has_part, order }
+    fn from(queue_order: QueueOrder) -> Self {
+        Self {
+            reserves_part: false,
+            queue_order,
+        }
     }
 }
 

@@ -66,7 +66,8 @@ impl Cycle<'_> {
                 AdmissionScope::ByUsage => {
                     let is_blocked = |class: &Class| class.is_blocked(quota, node.id, &scope);
                     let open = pending.mark_inadmissible_where(is_blocked);
-                    by_usage.extend(open.into_iter().map(|id| (node.id, id)));
+                    let node = node.id;
+                    by_usage.extend(open.into_iter().map(|id| ClassRef { node, id }));
                 }
             }
             self.progress.heads.insert(node.id, queue_heads);
@@ -78,7 +79,7 @@ impl Cycle<'_> {
 
     /// Makes a class eligible as head.
     pub(super) fn open_class(&mut self, class: &ClassRef) {
-        let (queue, id) = class;
+        let ClassRef { node: queue, id } = class;
         let node = self.tree.queues.at(*queue);
         let cluster_queue = node.and_then(|node| self.cluster_queues.at_mut(node.cluster_queue));
         let (Some(node), Some(cluster_queue)) = (node, cluster_queue) else {
@@ -110,9 +111,9 @@ impl Cycle<'_> {
     }
 
     /// Removes the head of a class from the eligible ones. That of a nominated workload may be none of them.
-    pub(super) fn drop_head(&mut self, (queue, id): &ClassRef, order: &QueueOrder) {
-        if let Some(queue_heads) = self.progress.heads.get_mut(queue) {
-            queue_heads.open.remove(&(order.clone(), id.clone()));
+    pub(super) fn drop_head(&mut self, class: &ClassRef, order: &QueueOrder) {
+        if let Some(queue_heads) = self.progress.heads.get_mut(&class.node) {
+            queue_heads.open.remove(&(order.clone(), class.id.clone()));
         }
     }
 
@@ -120,7 +121,7 @@ impl Cycle<'_> {
     pub(super) fn next_head(&mut self) -> Option<(HeadRank, Head)> {
         if self.settings.fair_sharing.is_none() {
             let (rank, head) = self.progress.ranked.pop_first()?;
-            let queue_heads = self.progress.heads.get_mut(&head.class.0);
+            let queue_heads = self.progress.heads.get_mut(&head.class.node);
             let known = queue_heads.and_then(|queue_heads| queue_heads.head_rank.take());
             self.check(known.as_ref() == Some(&rank), HEAD_HAS_RANK);
             return Some((rank, head));
@@ -156,7 +157,7 @@ impl Cycle<'_> {
             path: BorrowingPath::of(self.settings, &self.tree.quota, queue, above_quota),
             order: best.into(),
         };
-        let class = (queue, id);
+        let class = ClassRef { node: queue, id };
         self.insert_head(Head { class, order }, rank);
     }
 
@@ -190,7 +191,11 @@ impl Cycle<'_> {
             let (order, id) = (order.clone(), id.clone());
             queue_heads.unseen = Some(Bound::Excluded(order.clone()));
             // Members with a reservation are done: the next member of the class is eligible already.
-            if self.progress.reserved.contains_key(&(queue, id.clone())) {
+            let class = ClassRef {
+                node: queue,
+                id: id.clone(),
+            };
+            if self.progress.reserved.contains_key(&class) {
                 continue;
             }
             let class = pending.class(&id).filter(|_| !pending.is_inadmissible(&id));
@@ -233,7 +238,7 @@ impl Cycle<'_> {
     }
 
     pub(super) fn insert_head(&mut self, head: Head, rank: HeadRank) {
-        let queue = head.class.0;
+        let queue = head.class.node;
         self.set_head_rank(queue, &rank);
         if let BorrowingPath::Fair(path) = rank.path {
             let (quota, standing) = (&self.tree.quota, (path, rank.order));

@@ -107,7 +107,11 @@ impl Cycle<'_> {
                 .cluster_queue(node.id)?
                 .pending
                 .contains(&order, &class);
-        waits.then_some((order, (node.id, class)))
+        let class = ClassRef {
+            node: node.id,
+            id: class,
+        };
+        waits.then_some((order, class))
     }
 
     /// Reserves what can be assigned to the first member of a class without reservation.
@@ -121,7 +125,7 @@ impl Cycle<'_> {
         let (options, shape) = found?;
         let (order, result) = self.nominated_assignment(&class, &options, &shape, preempted_for)?;
         let reservation = Reservation {
-            node: class.0,
+            node: class.node,
             requested: result.requested().clone(),
             borrowing: shape.borrowing(),
         };
@@ -203,8 +207,8 @@ impl Cycle<'_> {
     /// The first member of a class without reservation.
     fn next_nominated(&self, class: &ClassRef) -> Option<QueueOrder> {
         let reserved = self.progress.reserved.get(class);
-        let pending = &self.cluster_queue(class.0)?.pending;
-        pending.next_of(&class.1, reserved).cloned()
+        let pending = &self.cluster_queue(class.node)?.pending;
+        pending.next_of(&class.id, reserved).cloned()
     }
 
     /// The first member of a class without reservation, and its assignment without further preemption.

@@ -24,13 +24,13 @@ impl Cycle<'_> {
         };
         let head = Head {
             class: class.clone(),
-            order: found.order.order.clone(),
+            order: found.order.queue_order.clone(),
         };
         let (quota, fair_ordering) = (&self.tree.quota, &mut self.progress.fair_ordering);
-        fair_ordering.insert(quota, class.0, head, (path.clone(), found.order.clone()));
-        let comes_first = fair_ordering.comes_first(quota, class.0, (path, &found.order));
+        fair_ordering.insert(quota, class.node, head, (path.clone(), found.order.clone()));
+        let comes_first = fair_ordering.comes_first(quota, class.node, (path, &found.order));
         if comes_first {
-            fair_ordering.remove(quota, class.0);
+            fair_ordering.remove(quota, class.node);
         }
         !comes_first
     }
@@ -50,7 +50,7 @@ impl Cycle<'_> {
         rank: HeadRank,
         usage: Option<RequestedUsage>,
     ) {
-        let queue = class.0;
+        let queue = class.node;
         // If it does not fit any more when its turn comes, another class of its queue may have a better
         // rank.
         let (Some(queue_heads), Some(node)) =
@@ -71,7 +71,7 @@ impl Cycle<'_> {
             // The fair ordering contains it already.
             return self.set_head_rank(queue, &rank);
         }
-        let order = rank.order.order.clone();
+        let order = rank.order.queue_order.clone();
         self.insert_head(Head { class, order }, rank);
     }
 

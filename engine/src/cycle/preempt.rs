@@ -42,7 +42,7 @@ impl Cycle<'_> {
     /// The first workload without reservation of each class of the same queue, if it comes before this one.
     pub(super) fn earlier_heads(
         &self,
-        (queue, id): &ClassRef,
+        ClassRef { node: queue, id }: &ClassRef,
         order: &QueueOrder,
     ) -> Option<Vec<Head>> {
         let node = self.tree.queues.at(*queue)?;
@@ -54,7 +54,10 @@ impl Cycle<'_> {
             if pending.never_fits(id) {
                 return None;
             }
-            let class = (*queue, ClassId::clone(id));
+            let class = ClassRef {
+                node: *queue,
+                id: ClassId::clone(id),
+            };
             let next = pending.next_of(id, self.progress.reserved.get(&class))?;
             let comes_before = (used(id), next) < own;
             comes_before.then(|| Head {
@@ -80,7 +83,7 @@ impl Cycle<'_> {
             // No flavor suits it, whatever the usage.
             return None;
         };
-        let policy = self.policy(class.0);
+        let policy = self.policy(class.node);
         let result = self.assign(class, slots, &shape, order, policy)?;
         Some(result.requested().clone())
     }

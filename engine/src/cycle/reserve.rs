@@ -16,7 +16,7 @@ impl Cycle<'_> {
         requested: RequestedUsage,
         borrowing: Borrowing,
     ) {
-        let node = class.0;
+        let node = class.node;
         let reservation = Reservation {
             node,
             requested,

@@ -56,7 +56,7 @@ impl Cycle<'_> {
     /// Processes the head that seems to be the best one; returns whether it has preempted others.
     fn process_head(&mut self, head: Head, rank: &HeadRank) -> bool {
         let Head { class, order } = head;
-        let node = class.0;
+        let node = class.node;
         if self.is_blocked(&class) {
             self.tree.reopened.gains_no_longer_by_usage(&class);
             self.mark_inadmissible(&class, &order);
@@ -129,8 +129,8 @@ impl Cycle<'_> {
             return self.mark_inadmissible(class, &order);
         };
         let order = HeadOrder {
-            has_part: true,
-            order,
+            reserves_part: true,
+            queue_order: order,
         };
         if let Some(order) = self.take_turn(class, order, rank, &part, false) {
             self.reserve_part(class, order, part, slots.borrowing);
@@ -148,53 +148,54 @@ impl Cycle<'_> {
         is_rank_final: bool,
     ) -> Option<QueueOrder> {
         let quota = &mut self.tree.quota;
-        let path = BorrowingPath::with_usage(self.settings, quota, class.0, requested);
+        let path = BorrowingPath::with_usage(self.settings, quota, class.node, requested);
         let found = HeadRank { path, order };
         if self.is_outranked_by_another(class, rank, &found) {
             let usage = is_rank_final.then(|| requested.clone());
             self.insert_behind(class.clone(), found, usage);
             return None;
         }
-        Some(found.order.order)
+        Some(found.order.queue_order)
     }
 
     /// Whether nothing can be done for a class, as in the last cycle.
     pub(super) fn is_blocked(&self, class: &ClassRef) -> bool {
-        let (Some(node), Some(cluster_queue)) =
-            (self.tree.queues.at(class.0), self.cluster_queue(class.0))
-        else {
+        let (Some(node), Some(cluster_queue)) = (
+            self.tree.queues.at(class.node),
+            self.cluster_queue(class.node),
+        ) else {
             // It is counted where its flavor options are missing.
             return false;
         };
         let scope = cluster_queue.scope(&node.config, self.settings);
-        let found = cluster_queue.pending.class(&class.1);
+        let found = cluster_queue.pending.class(&class.id);
         found.is_some_and(|found| found.is_blocked(&self.tree.quota, node.id, &scope))
     }
 
     /// Notes what blocks a class that can't be assigned any flavors.
     fn set_blocking_usage(&mut self, class: &ClassRef, slots: &Slots, shape: &Shape) {
-        let blocking_usage = slots.blocking_usage(&self.tree.quota, class.0, shape);
+        let blocking_usage = slots.blocking_usage(&self.tree.quota, class.node, shape);
         self.check(
             blocking_usage.is_some(),
             "each choice of the slot where the search ended has an amount that does not fit",
         );
         // Without, nothing is known of what blocks it: it is considered in each cycle.
         let blocking_usage = blocking_usage.unwrap_or_default();
-        let policy = self.policy(class.0);
-        let Some(cluster_queue) = self.cluster_queue_mut(class.0) else {
+        let policy = self.policy(class.node);
+        let Some(cluster_queue) = self.cluster_queue_mut(class.node) else {
             return self.check(false, QUEUE_IN_TREE);
         };
-        (cluster_queue.pending).set_blocking_usage(&class.1, blocking_usage, policy);
+        (cluster_queue.pending).set_blocking_usage(&class.id, blocking_usage, policy);
     }
 
     /// Nothing can be done for the head of a class.
     pub(super) fn mark_inadmissible(&mut self, class: &ClassRef, order: &QueueOrder) {
-        if let Some(cluster_queue) = self.cluster_queue_mut(class.0) {
-            cluster_queue.pending.mark_inadmissible(&class.1);
+        if let Some(cluster_queue) = self.cluster_queue_mut(class.node) {
+            cluster_queue.pending.mark_inadmissible(&class.id);
         } else {
             self.check(false, QUEUE_IN_TREE);
         }
         self.drop_head(class, order);
-        self.update_head(class.0);
+        self.update_head(class.node);
     }
 }

@@ -23,7 +23,7 @@ impl Cycle<'_> {
         slots: &Slots,
         shape: &Shape,
     ) -> Option<RequestedUsage> {
-        let node = self.tree.queues.at(class.0)?;
+        let node = self.tree.queues.at(class.node)?;
         if !is_strict(&node.config) {
             return None;
         }
@@ -63,7 +63,7 @@ impl Cycle<'_> {
         class: &ClassRef,
         requested: RequestedUsage,
     ) -> Option<RequestedUsage> {
-        let (quota, node) = (&self.tree.quota, class.0);
+        let (quota, node) = (&self.tree.quota, class.node);
         let unused: RequestedUsage = (requested.into_iter())
             .filter_map(|(cell, amount)| {
                 let unused = quota.available(View::Planned, node, cell, Borrowing::Forbidden);
