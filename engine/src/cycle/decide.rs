@@ -221,7 +221,13 @@ impl Engine {
                 .into_iter()
                 .find(|reason| self.eviction_reason_holds(info, reason));
             if let Some(reason) = reason
-                && matches!(info.state, WorkloadPhase::Admitted(_, None))
+                && matches!(
+                    info.state,
+                    WorkloadPhase::Admitted {
+                        eviction_reason: None,
+                        ..
+                    }
+                )
             {
                 self.set_eviction_reason(&id, Some(reason.clone()));
                 decisions.push(Decision::Evict { id, reason });

@@ -25,9 +25,14 @@ use crate::workload::shape::Shape;
 pub(crate) enum AssignmentResult<'a> {
     /// It fits now.
     FitsNow(Assignment<'a>),
-    /// It will fit when evicted workloads and these targets have stopped. Without targets it only waits for
-    /// evicted workloads.
-    FitsLater(RequestedUsage, Vec<Target>, PreemptsFor),
+    /// It will fit when evicted workloads have stopped.
+    WaitsForEvicted { requested: RequestedUsage },
+    /// It will fit when these targets have stopped, too.
+    Preempts {
+        requested: RequestedUsage,
+        targets: Vec<Target>,
+        preempts_for: PreemptsFor,
+    },
 }
 
 impl AssignmentResult<'_> {
@@ -35,7 +40,7 @@ impl AssignmentResult<'_> {
     pub(crate) fn requested(&self) -> &RequestedUsage {
         match self {
             Self::FitsNow(assignment) => &assignment.requested,
-            Self::FitsLater(requested, ..) => requested,
+            Self::WaitsForEvicted { requested } | Self::Preempts { requested, .. } => requested,
         }
     }
 }
@@ -134,9 +139,15 @@ impl Assigner<'_> {
                     Err(assignment) => assignment,
                 };
                 if let Some(targets) = self.targets(&assignment.requested, borrowing) {
-                    let requested = assignment.requested;
-                    let result = AssignmentResult::FitsLater(requested, targets, preempts_for);
-                    return Some(result);
+                    self.check(
+                        !targets.is_empty(),
+                        "whoever fits without targets only waits for evicted workloads",
+                    );
+                    return Some(AssignmentResult::Preempts {
+                        requested: assignment.requested,
+                        targets,
+                        preempts_for,
+                    });
                 }
                 slots.assign_in_any_way(self.quota, node, borrowing, config.fungibility, counts)
             }
@@ -159,11 +170,9 @@ impl Assigner<'_> {
             &assignment.requested,
             borrowing,
         ) {
-            return Ok(AssignmentResult::FitsLater(
-                assignment.requested,
-                Vec::new(),
-                PreemptsFor::All,
-            ));
+            return Ok(AssignmentResult::WaitsForEvicted {
+                requested: assignment.requested,
+            });
         }
         Err(assignment)
     }

@@ -197,8 +197,11 @@ impl Cycle<'_> {
                 self.admit(class, &order, &assignment);
                 self.nominations.admit(order.id().clone(), *preempted_for);
             }
-            Some((order, AssignmentResult::FitsLater(requested, ..))) => {
+            Some((order, AssignmentResult::WaitsForEvicted { requested })) => {
                 self.reserve(class, order, requested, shape.borrowing());
+            }
+            Some((_, AssignmentResult::Preempts { .. })) => {
+                self.check(false, "a nominated workload preempts nobody once more");
             }
             None => {}
         }
@@ -224,8 +227,7 @@ impl Cycle<'_> {
         };
         let order = self.next_nominated(class)?;
         let result = self.assign_to_nominee(class, slots, shape, &order, preempted_for)?;
-        let needs_preemption =
-            matches!(&result, AssignmentResult::FitsLater(_, targets, _) if !targets.is_empty());
+        let needs_preemption = matches!(result, AssignmentResult::Preempts { .. });
         (!needs_preemption).then_some((order, result))
     }
 }

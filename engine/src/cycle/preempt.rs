@@ -125,8 +125,9 @@ impl Cycle<'_> {
             };
             let info = self.workloads.get_mut(&id);
             let deadline = (info.as_ref()).and_then(|info| info.state.deadline(&node.config));
-            let Some(WorkloadPhase::Admitted(_, eviction_reason)) =
-                info.map(|info| &mut info.state)
+            let Some(WorkloadPhase::Admitted {
+                eviction_reason, ..
+            }) = info.map(|info| &mut info.state)
             else {
                 self.check(false, "a target is admitted");
                 continue;

@@ -75,8 +75,7 @@ impl Cycle<'_> {
             self.tree.reopened.gains_by_usage(class.clone());
         }
         let mut result = self.assign(&class, slots, &shape, &order, policy);
-        if let Some(AssignmentResult::FitsLater(_, targets, _)) = &result
-            && !targets.is_empty()
+        if let Some(AssignmentResult::Preempts { targets, .. }) = &result
             && self.earlier_workload_would_benefit(&class, &order, targets)
         {
             // It may not preempt until the earlier workload no longer fits, or is no longer pending.
@@ -97,10 +96,14 @@ impl Cycle<'_> {
         };
         match result {
             AssignmentResult::FitsNow(assignment) => self.admit(&class, &order, &assignment),
-            AssignmentResult::FitsLater(requested, targets, _) if targets.is_empty() => {
+            AssignmentResult::WaitsForEvicted { requested } => {
                 self.reserve(&class, order, requested, slots.borrowing);
             }
-            AssignmentResult::FitsLater(_, targets, preempts_for) => {
+            AssignmentResult::Preempts {
+                targets,
+                preempts_for,
+                ..
+            } => {
                 if self.preempt(order.id(), &targets, preempts_for) {
                     return true;
                 }

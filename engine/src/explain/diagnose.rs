@@ -42,8 +42,8 @@ impl Engine {
             WorkloadPhase::Pending => Some(self.explain_pending(id, info)),
             WorkloadPhase::Inactive => Some(Explanation::Inactive),
             WorkloadPhase::Finished => Some(Explanation::Finished),
-            WorkloadPhase::Evicting(..) => Some(Explanation::Evicting { queue: queue()? }),
-            WorkloadPhase::Assumed(_) | WorkloadPhase::Admitted(..) => {
+            WorkloadPhase::Evicting { .. } => Some(Explanation::Evicting { queue: queue()? }),
+            WorkloadPhase::Assumed(_) | WorkloadPhase::Admitted { .. } => {
                 Some(Explanation::Admitted { queue: queue()? })
             }
         }

@@ -17,7 +17,10 @@ impl Engine {
             let Some(info) = self.workloads.get(&id) else {
                 continue;
             };
-            let WorkloadPhase::Admitted(_, eviction_reason) = &info.state else {
+            let WorkloadPhase::Admitted {
+                eviction_reason, ..
+            } = &info.state
+            else {
                 continue;
             };
             if eviction_reason
@@ -90,7 +93,9 @@ impl Engine {
 
     pub(crate) fn eviction_failed(&mut self, id: &WorkloadId) {
         if let Some(info) = self.workloads.get(id)
-            && let WorkloadPhase::Admitted(_, eviction_reason) = &info.state
+            && let WorkloadPhase::Admitted {
+                eviction_reason, ..
+            } = &info.state
         {
             if eviction_reason.is_some() {
                 self.end_preemption_round_of(id);
@@ -104,7 +109,9 @@ impl Engine {
     pub(crate) fn set_eviction_reason(&mut self, id: &WorkloadId, reason: Option<EvictReason>) {
         self.remove_from_lists(id);
         if let Some(info) = self.workloads.get_mut(id)
-            && let WorkloadPhase::Admitted(_, eviction_reason) = &mut info.state
+            && let WorkloadPhase::Admitted {
+                eviction_reason, ..
+            } = &mut info.state
         {
             *eviction_reason = reason;
         }

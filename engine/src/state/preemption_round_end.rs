@@ -26,8 +26,8 @@ impl Engine {
             }
             WorkloadPhase::Inactive | WorkloadPhase::Finished => None,
             WorkloadPhase::Assumed(_)
-            | WorkloadPhase::Admitted(..)
-            | WorkloadPhase::Evicting(..) => Some(&info.state.admission()?.queue),
+            | WorkloadPhase::Admitted { .. }
+            | WorkloadPhase::Evicting { .. } => Some(&info.state.admission()?.queue),
         }
     }
 }

@@ -36,10 +36,17 @@ pub(crate) enum WorkloadPhase {
     Finished,
     /// Admitted by a decision, but not yet in the durable record.
     Assumed(Box<AdmissionUsage>),
-    /// Admitted. The reason is set once its eviction was decided.
-    Admitted(Box<AdmissionUsage>, Option<EvictReason>),
-    /// Evicted, but still with usage; the preemptor is set if it was preempted.
-    Evicting(Box<AdmissionUsage>, Option<WorkloadId>),
+    Admitted {
+        admitted: Box<AdmissionUsage>,
+        /// Set once its eviction was decided.
+        eviction_reason: Option<EvictReason>,
+    },
+    /// Evicted, but still with usage.
+    Evicting {
+        admitted: Box<AdmissionUsage>,
+        /// The preemptor, if it was preempted.
+        by: Option<WorkloadId>,
+    },
 }
 
 /// An admission and its usage.
@@ -52,9 +59,9 @@ pub(crate) struct AdmissionUsage {
 impl WorkloadPhase {
     pub(crate) fn admission_usage(&self) -> Option<&AdmissionUsage> {
         match self {
-            Self::Assumed(admitted) | Self::Admitted(admitted, _) | Self::Evicting(admitted, _) => {
-                Some(admitted)
-            }
+            Self::Assumed(admitted)
+            | Self::Admitted { admitted, .. }
+            | Self::Evicting { admitted, .. } => Some(admitted),
             Self::Pending | Self::Inactive | Self::Finished => None,
         }
     }
@@ -64,13 +71,17 @@ impl WorkloadPhase {
     }
 
     pub(crate) fn is_admitted(&self) -> bool {
-        matches!(self, Self::Admitted(..))
+        matches!(self, Self::Admitted { .. })
     }
 
     /// When its reservation times out where this is the configuration of its queue; none if it is used, or the
     /// eviction is decided already.
     pub(crate) fn deadline(&self, queue: &ClusterQueue) -> Option<Time> {
-        let Self::Admitted(admitted, None) = self else {
+        let Self::Admitted {
+            admitted,
+            eviction_reason: None,
+        } = self
+        else {
             return None;
         };
         let admission = &admitted.admission;
@@ -80,8 +91,11 @@ impl WorkloadPhase {
     /// The preemptor, if its eviction was decided for one.
     pub(crate) fn evicted_by(&self) -> Option<&WorkloadId> {
         match self {
-            Self::Evicting(_, by) => by.as_ref(),
-            Self::Admitted(_, Some(EvictReason::Preempted { by, .. })) => Some(by),
+            Self::Evicting { by, .. } => by.as_ref(),
+            Self::Admitted {
+                eviction_reason: Some(EvictReason::Preempted { by, .. }),
+                ..
+            } => Some(by),
             _ => None,
         }
     }
@@ -103,8 +117,11 @@ impl WorkloadInfo {
     /// Whether it is evicted and still has usage.
     pub(crate) fn is_evicting(&self) -> bool {
         match self.state {
-            WorkloadPhase::Evicting(..) => true,
-            WorkloadPhase::Admitted(_, Some(_)) => self.evictable,
+            WorkloadPhase::Evicting { .. } => true,
+            WorkloadPhase::Admitted {
+                eviction_reason: Some(_),
+                ..
+            } => self.evictable,
             _ => false,
         }
     }
@@ -117,7 +134,10 @@ impl WorkloadInfo {
     /// Its place in the order of preemption, if it can be preempted.
     pub(crate) fn preemption_order(&self, id: &WorkloadId) -> Option<PreemptionOrder> {
         match &self.state {
-            WorkloadPhase::Admitted(admitted, None) if self.evictable => {
+            WorkloadPhase::Admitted {
+                admitted,
+                eviction_reason: None,
+            } if self.evictable => {
                 let since = admitted.admission.since;
                 Some(PreemptionOrder::new(self.priority, since, id.clone()))
             }

@@ -25,17 +25,22 @@ pub(crate) fn next_state(
         (WorkloadState::Finished, _) => WorkloadPhase::Finished,
         (
             WorkloadState::Admitted(admission),
-            Some(WorkloadPhase::Admitted(known, eviction_reason)),
-        ) if known.admission.queue == admission.queue => {
-            WorkloadPhase::Admitted(admitted(admission), eviction_reason.clone())
-        }
-        (WorkloadState::Admitted(admission), _) => {
-            WorkloadPhase::Admitted(admitted(admission), None)
-        }
-        (WorkloadState::Evicting(admission, by), _) => {
-            let by = by.or_else(|| before?.evicted_by().cloned());
-            WorkloadPhase::Evicting(admitted(admission), by)
-        }
+            Some(WorkloadPhase::Admitted {
+                admitted: known,
+                eviction_reason,
+            }),
+        ) if known.admission.queue == admission.queue => WorkloadPhase::Admitted {
+            admitted: admitted(admission),
+            eviction_reason: eviction_reason.clone(),
+        },
+        (WorkloadState::Admitted(admission), _) => WorkloadPhase::Admitted {
+            admitted: admitted(admission),
+            eviction_reason: None,
+        },
+        (WorkloadState::Evicting(admission, by), _) => WorkloadPhase::Evicting {
+            admitted: admitted(admission),
+            by: by.or_else(|| before?.evicted_by().cloned()),
+        },
     }
 }
 
@@ -66,14 +71,14 @@ pub(crate) fn carries_out_decision(before: &WorkloadInfo, after: &WorkloadInfo) 
     let was_preempted = before.state.evicted_by().is_some();
     before.is_same_request(after)
         && match &after.state {
-            WorkloadPhase::Admitted(..) => {
+            WorkloadPhase::Admitted { .. } => {
                 let was_admitted = matches!(
                     before.state,
-                    WorkloadPhase::Assumed(_) | WorkloadPhase::Admitted(..)
+                    WorkloadPhase::Assumed(_) | WorkloadPhase::Admitted { .. }
                 );
                 was_admitted && keeps_usage(before, after)
             }
-            WorkloadPhase::Evicting(..) => was_preempted && keeps_usage(before, after),
+            WorkloadPhase::Evicting { .. } => was_preempted && keeps_usage(before, after),
             WorkloadPhase::Pending => was_preempted,
             WorkloadPhase::Assumed(_) | WorkloadPhase::Inactive | WorkloadPhase::Finished => false,
         }
