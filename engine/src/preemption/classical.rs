@@ -6,7 +6,7 @@ use crate::api::event::PreemptionRight;
 use crate::preemption::bouncing::find_bouncing_target;
 use crate::preemption::candidate_ordering::{Candidate, merged};
 use crate::preemption::candidates::find_cohort_candidates;
-use crate::preemption::fill_back::fill_back;
+use crate::preemption::fill_back::{fill_back, restore_all};
 use crate::preemption::preemptor::Preemptor;
 use crate::preemption::snapshot::PreemptionSnapshot;
 use crate::preemption::target::Target;
@@ -63,10 +63,14 @@ pub(super) fn search_in_order(
             break;
         }
     }
-    fill_back(quota, &mut taken, fits, |quota, _, rest| {
+    if !fits {
+        restore_all(quota, &taken);
+        return None;
+    }
+    fill_back(quota, &mut taken, |quota, _, rest| {
         is_accepted(quota, preemptor, rest)
     });
-    fits.then_some(taken)
+    Some(taken)
 }
 
 /// Whether the preemptor fits without these targets, and may reclaim from all that are reclaimed.

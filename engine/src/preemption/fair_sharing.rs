@@ -9,7 +9,7 @@ use crate::api::settings::FairPreemption;
 use crate::api::share::Share;
 use crate::preemption::bouncing::find_bouncing_target;
 use crate::preemption::candidate_ordering::{Candidate, CommonAncestor};
-use crate::preemption::fill_back::fill_back;
+use crate::preemption::fill_back::{fill_back, restore_all};
 use crate::preemption::preemptor::Preemptor;
 use crate::preemption::snapshot::PreemptionSnapshot;
 use crate::preemption::target::{Target, uses_any};
@@ -103,11 +103,15 @@ fn search(
             }
         }
     }
-    fill_back(quota, &mut taken, fits, |quota, restored, rest| {
+    if !fits {
+        restore_all(quota, &taken);
+        return None;
+    }
+    fill_back(quota, &mut taken, |quota, restored, rest| {
         preemptor.fits(quota) && fairness.remain_fair(quota, restored, rest)
     });
     fairness.set_reasons(quota, &mut taken);
-    fits.then_some(taken)
+    Some(taken)
 }
 
 fn find_cohort_candidates(

@@ -1,18 +1,24 @@
-//! Drops the targets that need not be evicted after all.
+//! Restores the usage of targets after a search, and drops those that need not be evicted after all.
 
 use crate::preemption::target::Target;
 use crate::quota::quota_tree::QuotaTree;
 
-/// Restores the usage of all targets, and drops those whose eviction is not required, the last in the order
-/// of preemption first. One target may have been required only because of another that is dropped later, so
-/// this repeats until nothing changes. `is_accepted` gets the restored target and the remaining ones.
+/// Restores the usage of all targets.
+pub(crate) fn restore_all(quota: &mut QuotaTree, targets: &[Target]) {
+    for target in targets {
+        target.restore_usage(quota);
+    }
+}
+
+/// Drops the targets whose eviction is not required, the last in the order of preemption first, and restores the usage of
+/// all. One target may have been required only because of another that is dropped later, so this repeats until nothing
+/// changes. `is_accepted` gets the restored target and the remaining ones.
 pub(crate) fn fill_back(
     quota: &mut QuotaTree,
     taken: &mut Vec<Target>,
-    fits: bool,
     mut is_accepted: impl FnMut(&mut QuotaTree, &Target, &[Target]) -> bool,
 ) {
-    let mut is_least = !fits;
+    let mut is_least = false;
     while !is_least {
         is_least = true;
         for index in (0..taken.len()).rev() {
@@ -26,7 +32,5 @@ pub(crate) fn fill_back(
             }
         }
     }
-    for target in taken.iter() {
-        target.restore_usage(quota);
-    }
+    restore_all(quota, taken);
 }

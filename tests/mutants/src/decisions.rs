@@ -41,8 +41,8 @@ pub(crate) static MUTANTS: &[Mutant] = &[
         "targets that are not required are evicted all the same",
         "engine/src/preemption/fill_back.rs",
         (
-            "let mut is_least = !fits;",
-            "let mut is_least = fits || !fits;",
+            "let mut is_least = false;",
+            "let mut is_least = taken.len() < usize::MAX;",
         ),
         Engine("nobody_is_evicted_if_the_workload_fits_without"),
     ),
