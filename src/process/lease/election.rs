@@ -65,6 +65,15 @@ const _: () =
 /// Clocks that differ by less than this agree: a lease may have been renewed last so long before it is seen.
 const CLOCKS_AGREE: SignedDuration = SignedDuration::from_mins(1);
 
+/// What an attempt is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Intent {
+    /// To take or renew the lease.
+    Hold,
+    /// To end it, so that another candidate need not wait.
+    GiveBack,
+}
+
 /// How an attempt to hold the lease ended.
 enum Outcome {
     /// This candidate holds it.
@@ -173,7 +182,7 @@ impl Election {
         info!(identity = %self.identity, "waiting for the lease");
         loop {
             let sent = Moment::now();
-            match self.attempt(false).await {
+            match self.attempt(Intent::Hold).await {
                 Ok(Outcome::Held) => {
                     let Some(Mark { uid, transitions }) = &self.held else {
                         violated("whoever holds the Lease has seen it");
@@ -213,7 +222,7 @@ impl Election {
                 let remaining = self.term.ends().remaining();
                 let attempt = tokio::select! {
                     biased;
-                    attempt = self.attempt(false) => attempt,
+                    attempt = self.attempt(Intent::Hold) => attempt,
                     () = sleep(remaining) => break,
                     () = stop.cancelled() => return,
                 };
@@ -254,14 +263,14 @@ impl Election {
     /// Gives the lease back, so that another candidate need not wait. Only for one who holds it and
     /// writes no more.
     pub async fn release(&mut self) {
-        match self.attempt(true).await {
+        match self.attempt(Intent::GiveBack).await {
             Ok(_) => info!("released the lease"),
             Err(error) => debug!(error, "the lease was not released"),
         }
     }
 
-    /// Takes or renews the lease. Whether this candidate holds it now.
-    async fn attempt(&mut self, give_back: bool) -> Result<Outcome, String> {
+    /// Takes, renews or gives back the lease. Whether this candidate holds it now.
+    async fn attempt(&mut self, intent: Intent) -> Result<Outcome, String> {
         let found = match self.request(self.api.get_opt(NAME)).await {
             Ok(found) => found,
             Err(Failure::Conflict) => return Ok(Outcome::Conflict),
@@ -287,7 +296,7 @@ impl Election {
         let mark = Mark::of(&lease);
         // Another process may go by the same name: only one of them has acquired it last.
         let is_another = self.held.as_ref().is_some_and(|held| *held != mark) || !is_ours;
-        if is_another && (self.held.is_some() || give_back) {
+        if is_another && (self.held.is_some() || intent == Intent::GiveBack) {
             return Ok(Outcome::NotHeld);
         }
         self.wait = if holder.is_empty() {
@@ -303,12 +312,19 @@ impl Election {
             self.tell(Leader::Unknown);
         }
         Leader::put(self.address, &mut lease);
-        let mut next = self.spec(&spec, self.held.is_some());
-        if give_back {
-            next.holder_identity = Some(String::new());
-            next.lease_duration_seconds = Some(1);
-        }
-        lease.spec = Some(next);
+        let next = if self.held.is_some() {
+            self.renewed(&spec)
+        } else {
+            self.acquired(&spec)
+        };
+        lease.spec = Some(match intent {
+            Intent::Hold => next,
+            Intent::GiveBack => LeaseSpec {
+                holder_identity: Some(String::new()),
+                lease_duration_seconds: Some(1),
+                ..next
+            },
+        });
         // Carries the resourceVersion that was read: of two candidates one fails.
         let params = PostParams::default();
         let sent = self.request(self.api.replace(NAME, &params, &lease)).await;
@@ -342,7 +358,7 @@ impl Election {
                 name: Some(NAME.to_owned()),
                 ..ObjectMeta::default()
             },
-            spec: Some(self.spec(&before.unwrap_or_default(), false)),
+            spec: Some(self.acquired(&before.unwrap_or_default())),
         };
         Leader::put(self.address, &mut lease);
         let params = PostParams::default();
@@ -369,25 +385,26 @@ impl Election {
         }
     }
 
-    /// What the lease is to say next. An acquisition counts, also by a process that comes back under its
-    /// old name: what it sent before it ended may still arrive.
-    fn spec(&self, before: &LeaseSpec, is_renewal: bool) -> LeaseSpec {
-        let now = MicroTime(self.clock.wall());
+    /// What the lease is to say after an acquisition. It counts, also by a process that comes back under its old name:
+    /// what it sent before it ended may still arrive.
+    fn acquired(&self, before: &LeaseSpec) -> LeaseSpec {
+        let renewed = self.renewed(before);
         let transitions = before.lease_transitions.unwrap_or_default();
+        LeaseSpec {
+            acquire_time: renewed.renew_time.clone(),
+            lease_transitions: Some(transitions.saturating_add(1)),
+            ..renewed
+        }
+    }
+
+    /// What the lease is to say after a renewal.
+    fn renewed(&self, before: &LeaseSpec) -> LeaseSpec {
         LeaseSpec {
             holder_identity: Some(self.identity.clone()),
             lease_duration_seconds: i32::try_from(self.timing.lease.as_secs().max(1)).ok(),
-            acquire_time: if is_renewal {
-                before.acquire_time.clone()
-            } else {
-                Some(now.clone())
-            },
-            renew_time: Some(now),
-            lease_transitions: Some(if is_renewal {
-                transitions
-            } else {
-                transitions.saturating_add(1)
-            }),
+            acquire_time: before.acquire_time.clone(),
+            renew_time: Some(MicroTime(self.clock.wall())),
+            lease_transitions: Some(before.lease_transitions.unwrap_or_default()),
             ..LeaseSpec::default()
         }
     }

@@ -135,7 +135,10 @@ async fn renewals_leave_its_name_and_the_lease_to_another_process_of_its_name_do
     let server = Server::default();
     let mut first = acquire(&server, "a").await;
     let name = first.term().name();
-    assert!(matches!(first.attempt(false).await, Ok(Outcome::Held)));
+    assert!(matches!(
+        first.attempt(Intent::Hold).await,
+        Ok(Outcome::Held)
+    ));
     assert_eq!(*name, *"1.lease-1");
     assert_eq!(first.term().name(), name);
     let second = acquire(&server, "a").await;
