@@ -24,14 +24,23 @@ pub(super) struct Change<'a> {
     pub(super) policy: &'a Policy,
 }
 
+/// Who edits an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum EditedBy {
+    /// Sluice's own account.
+    Sluice,
+    /// Anybody else.
+    Other,
+}
+
 impl Change<'_> {
     /// What is wrong with it.
-    pub(super) fn problems(&self, by_sluice: bool) -> Vec<Problem> {
+    pub(super) fn problems(&self, by: EditedBy) -> Vec<Problem> {
         match (self.kind.suspend_path(), self.hold()) {
-            (Some(suspend), Hold::Suspend) => self.problems_of_suspended(suspend, by_sluice),
+            (Some(suspend), Hold::Suspend) => self.problems_of_suspended(suspend, by),
             (_, Hold::Suspend | Hold::Pods | Hold::EachPod) => {
                 let mut problems: Vec<_> = self.problem_of_gated().into_iter().collect();
-                if !by_sluice {
+                if by == EditedBy::Other {
                     problems.extend(self.released_without_gates());
                 }
                 problems
@@ -91,7 +100,7 @@ impl Change<'_> {
         }
     }
 
-    fn problems_of_suspended(&self, suspend: &FieldPath, by_sluice: bool) -> Vec<Problem> {
+    fn problems_of_suspended(&self, suspend: &FieldPath, by: EditedBy) -> Vec<Problem> {
         // A suspend field that could not be read before blocks no edit.
         let Ok(was_suspended) = self.kind.suspended(self.old) else {
             return Vec::new();
@@ -104,7 +113,7 @@ impl Change<'_> {
         let new_queue = queue_of(self.new, self.policy.queue_labels());
         match (was_suspended, is_suspended) {
             (true, true) => Vec::new(),
-            (true, false) if by_sluice => Vec::new(),
+            (true, false) if by == EditedBy::Sluice => Vec::new(),
             (true, false) => self
                 .started_by_hand(suspend, new_queue)
                 .into_iter()
@@ -117,7 +126,8 @@ impl Change<'_> {
                     queue_label::check_change(old_queue, new_queue, Running::Still)
                         .into_iter()
                         .collect();
-                if old_queue.is_some() && !by_sluice && !is_child(self.new, self.policy) {
+                if old_queue.is_some() && by == EditedBy::Other && !is_child(self.new, self.policy)
+                {
                     problems.extend(growth::check(self.old, self.new, self.kind));
                 }
                 problems

@@ -19,7 +19,7 @@ use crate::admission::edit::{Edit, brought_in};
 use crate::admission::policy::Policy;
 use crate::admission::request::Request;
 use crate::rules::author::{Author, is_made_by_controller};
-use crate::rules::jobs::change::Change;
+use crate::rules::jobs::change::{Change, EditedBy};
 use crate::rules::jobs::reason_to_hold::{check_is_managed, hold_of, is_child, reason_to_hold};
 use crate::rules::lifting::marks::is_own_record;
 use crate::rules::pods::check_create::WOULD_RUN;
@@ -46,7 +46,11 @@ pub(crate) const LEAVES_GATES: &str = "children of a {} are gated with it, and o
 
 /// What is wrong with creating or editing an object.
 pub(crate) fn validate(request: &Request, edit: &Edit<'_>, policy: &Policy) -> Vec<Problem> {
-    let by_sluice = policy.is_sluice(&request.user_info.username);
+    let by = if policy.is_sluice(&request.user_info.username) {
+        EditedBy::Sluice
+    } else {
+        EditedBy::Other
+    };
     let gates = gates::gate_annotations(edit.new);
     let mut problems = match edit.old {
         None => gates::check_create(&gates),
@@ -57,7 +61,7 @@ pub(crate) fn validate(request: &Request, edit: &Edit<'_>, policy: &Policy) -> V
         edit.old,
         policy.queue_labels(),
     ));
-    if !by_sluice {
+    if by == EditedBy::Other {
         let is_copied = is_child(edit.new, policy)
             && is_made_by_controller(edit.new, Author::of(request), policy);
         problems.extend(check_records(request, edit, is_copied));
@@ -69,7 +73,7 @@ pub(crate) fn validate(request: &Request, edit: &Edit<'_>, policy: &Policy) -> V
         problems.extend(check_templates(kind, edit, policy));
         problems.extend(check_unbound(kind, edit, policy));
         problems.extend(check_will_run(kind, edit, policy));
-        if !by_sluice {
+        if by == EditedBy::Other {
             problems.extend(check_marks(kind, edit, policy));
         }
     }
@@ -92,7 +96,7 @@ pub(crate) fn validate(request: &Request, edit: &Edit<'_>, policy: &Policy) -> V
                 kind,
                 policy,
             };
-            problems.extend(change.problems(by_sluice));
+            problems.extend(change.problems(by));
             problems.extend(check_can_be_gated(kind, old, edit.new, policy));
         }
         (None, None) if problems.is_empty() => {
