@@ -55,7 +55,7 @@ pub use api::queues::{
     AdmissionScope, ClusterQueue, Cohort, Consumed, LocalQueue, QueueingStrategy, StopPolicy,
     UndeclaredResources,
 };
-pub use api::quota::{FlavorQuotas, Quota, ResourceGroup};
+pub use api::quota::{Borrowing, FlavorQuotas, Quota, ResourceGroup};
 pub use api::settings::{FairPreemption, Settings};
 pub use api::share::{Share, Weight};
 pub use api::status::{

@@ -11,6 +11,7 @@ use sluice_crds::{
     Admission, JOB_UID_LABEL, POD_GROUP_LABEL, PODS_MADE_BY_ANNOTATION, PodSet, Workload,
     WorkloadSpec, WorkloadStatus, group_workload_name, workload_name,
 };
+use sluice_engine::Borrowing;
 use sluice_kinds::metadata::group_version;
 use sluice_kinds::problem::summarize;
 
@@ -104,7 +105,7 @@ impl WorkloadRecord {
         let revision = Revision::of(&object);
         let (workload, unreadable) = parse(object)?;
         let unreadable = unreadable.or_else(|| {
-            let counted = sluice_translate::pod_sets(&workload.spec, true);
+            let counted = sluice_translate::pod_sets(&workload.spec, Borrowing::Allowed);
             counted.err().map(|problems| summarize(&problems))
         });
         let metadata = workload.metadata;

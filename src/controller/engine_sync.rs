@@ -3,7 +3,7 @@
 //! until it has ended. How far each has come is told in `plan/engine_state.rs`.
 
 use k8s_openapi::jiff::Timestamp;
-use sluice_engine::{Event, LocalQueueKey, WorkloadState};
+use sluice_engine::{Borrowing, Event, LocalQueueKey, WorkloadState};
 use sluice_kinds::gates::Gate;
 use sluice_kinds::hold::Hold;
 use sluice_kinds::pod::PodMode;
@@ -68,7 +68,7 @@ impl Controller {
             }
             _ => None,
         };
-        let asked = translate::pod_sets(&workload.spec, !is_kept).ok();
+        let asked = translate::pod_sets(&workload.spec, Borrowing::allowed_if(!is_kept)).ok();
         let asked = asked.filter(|_| workload.unreadable.is_none());
         let Some(pod_sets) = asked.or_else(|| admission.map(translate::admitted_pod_sets)) else {
             self.engine.apply(Event::RemoveWorkload(id));
@@ -340,7 +340,7 @@ impl Controller {
             .apply(Event::UpsertWorkload(sluice_engine::Workload {
                 priority,
                 created,
-                pod_sets: vec![translate::pod_set(asks, !is_kept)],
+                pod_sets: vec![translate::pod_set(asks, Borrowing::allowed_if(!is_kept))],
                 evictable: !is_kept && !pod.deleting && !resists,
                 state,
                 ..sluice_engine::Workload::new(id, queue)

@@ -180,14 +180,20 @@ pub fn pod_state(situation: &PodSituation<'_>) -> WorkloadState {
 fn pod_admission(situation: &PodSituation<'_>) -> Option<Admission> {
     let PodSituation { pod, asks, .. } = situation;
     let recorded = pod.recorded_admission();
-    let (queue, flavors) = if let Some(admitted) = situation.own.or(recorded) {
+    let (cluster_queue, cohort, flavors) = if let Some(admitted) = situation.own.or(recorded) {
         let queue = admitted.cluster_queue.as_str();
-        ((queue, admitted.cohort.as_deref()), &admitted.flavors)
+        (queue, admitted.cohort.as_deref(), &admitted.flavors)
     } else {
         let (queue, flavors) = (situation.first_choice)()?;
-        ((queue, None), flavors)
+        (queue, None, flavors)
     };
-    Some(translate::pod_admission(queue, flavors, asks, pod.is_bound))
+    Some(translate::pod_admission(translate::ReleasedPod {
+        cluster_queue,
+        cohort,
+        flavors,
+        asks,
+        is_bound: pod.is_bound,
+    }))
 }
 
 /// A moment as the engine is told it.

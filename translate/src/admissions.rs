@@ -72,14 +72,30 @@ pub fn admitted_pod_sets(admission: &engine::Admission) -> Vec<engine::PodSet> {
         .collect()
 }
 
-/// What a pod holds that was released by itself: what it asks for, of the flavors that it was given, in this
-/// ClusterQueue and the cohort that it was in by then.
-pub fn pod_admission(
-    (queue, cohort): (&str, Option<&str>),
-    flavors: &BTreeMap<String, String>,
-    asks: &PodSetView,
-    is_bound: bool,
-) -> engine::Admission {
+/// A pod that was released by itself.
+#[derive(Debug, Clone, Copy)]
+pub struct ReleasedPod<'a> {
+    /// Its ClusterQueue.
+    pub cluster_queue: &'a str,
+    /// The cohort that the ClusterQueue was in by then.
+    pub cohort: Option<&'a str>,
+    /// The flavor that it was given of each resource.
+    pub flavors: &'a BTreeMap<String, String>,
+    /// What it asks for.
+    pub asks: &'a PodSetView,
+    /// Whether it has a node.
+    pub is_bound: bool,
+}
+
+/// What a pod holds that was released by itself: what it asks for, of the flavors that it was given.
+pub fn pod_admission(pod: ReleasedPod<'_>) -> engine::Admission {
+    let ReleasedPod {
+        cluster_queue,
+        cohort,
+        flavors,
+        asks,
+        is_bound,
+    } = pod;
     let amount = |resource: &ResourceName| {
         if resource.as_str() == ResourceName::PODS {
             return Some(POD);
@@ -94,7 +110,7 @@ pub fn pod_admission(
         .filter_map(|resource| Some((resource.clone(), amount(&resource)?)))
         .collect();
     engine::Admission {
-        queue: QueueName::from(queue),
+        queue: QueueName::from(cluster_queue),
         cohort: cohort.map(Into::into),
         since: Time::default(),
         unused_since: None,

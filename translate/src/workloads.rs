@@ -3,7 +3,7 @@
 use sluice_crds as crds;
 use sluice_crds::Quantity;
 use sluice_engine as engine;
-use sluice_engine::Amount;
+use sluice_engine::{Amount, Borrowing};
 use sluice_kinds::Problem;
 use sluice_kinds::requests::Amounts;
 use sluice_kinds::template::Placement;
@@ -18,7 +18,7 @@ use crate::nodes::{affinity_term, toleration};
 /// All requests that can't be counted.
 pub fn pod_sets(
     spec: &crds::WorkloadSpec,
-    may_borrow: bool,
+    borrowing: Borrowing,
 ) -> Result<Vec<engine::PodSet>, Vec<Problem>> {
     let mut problems = Vec::new();
     let translated = spec
@@ -39,7 +39,7 @@ pub fn pod_sets(
                 .collect(),
             tolerations: set.tolerations.iter().filter_map(toleration).collect(),
             min_count: set.min_count.and_then(|count| u32::try_from(count).ok()),
-            may_borrow,
+            borrowing,
             ..engine::PodSet::new(
                 set.name.as_str().into(),
                 count(
@@ -58,9 +58,9 @@ pub fn pod_sets(
 }
 
 /// What a set of pods asks for that no Workload records.
-pub fn pod_set(view: &PodSetView, may_borrow: bool) -> engine::PodSet {
+pub fn pod_set(view: &PodSetView, borrowing: Borrowing) -> engine::PodSet {
     engine::PodSet {
-        may_borrow,
+        borrowing,
         min_count: min_count(view, view.count),
         requests: view
             .requests

@@ -14,6 +14,26 @@ pub struct ResourceGroup {
     pub flavors: Vec<FlavorQuotas>,
 }
 
+/// Whether usage may be above the nominal quota of the queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Borrowing {
+    /// Only the nominal quota of the queue may be used.
+    Forbidden,
+    /// Whatever the tree has available may be used.
+    Allowed,
+}
+
+impl Borrowing {
+    /// Allowed where this is so.
+    pub fn allowed_if(is_allowed: bool) -> Self {
+        if is_allowed {
+            Self::Allowed
+        } else {
+            Self::Forbidden
+        }
+    }
+}
+
 /// The quota of one flavor. A covered resource that is not listed is not available in this flavor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlavorQuotas {

@@ -8,6 +8,7 @@ use crate::api::names::{
     CohortName, FlavorName, LocalQueueKey, PodSetName, QueueName, ResourceName, WorkloadId,
 };
 use crate::api::node_selection::{NodeSelectorTerm, Toleration};
+use crate::api::quota::Borrowing;
 use crate::api::time::Time;
 
 /// Something that gets quota as a whole.
@@ -51,7 +52,7 @@ pub struct PodSet {
     /// Taints of nodes that the pods tolerate.
     pub tolerations: Vec<Toleration>,
     /// Whether the workload may be admitted with more than the nominal quota of its queue.
-    pub may_borrow: bool,
+    pub borrowing: Borrowing,
 }
 
 /// How far a workload has come, by its durable record.
@@ -135,7 +136,7 @@ impl PodSet {
             node_selector: BTreeMap::new(),
             affinity: Vec::new(),
             tolerations: Vec::new(),
-            may_borrow: true,
+            borrowing: Borrowing::Allowed,
         }
     }
 }

@@ -10,6 +10,7 @@ use crate::cohort::tree::CohortTree;
 use crate::cycle::context::Cycle;
 use crate::flavor::flavor_assigner::{Assignment, CachedAssignment};
 use crate::queue::never_fits::find_never_fitting;
+use crate::quota::usage::CountedAs;
 use crate::quota::view::{NodeId, View};
 use crate::workload::info::{AdmissionUsage, WorkloadPhase};
 use crate::workload::queue_order::QueueOrder;
@@ -80,13 +81,13 @@ impl Cycle<'_> {
             let shape = cluster_queue.pending.class(id).map(|class| &class.shape);
             let was_there = shape.is_some_and(|shape| cluster_queue.demand.remove(shape));
             moved_in = cluster_queue.pending.remove(order, id);
-            cluster_queue.usage.add(&usage, false);
+            cluster_queue.usage.add(&usage, CountedAs::Reserving);
             has_queue = cluster_queue.with_usage.insert(workload.clone()) && was_there;
         }
         if let Some(info) = self.workloads.get_mut(&workload) {
             if let Some(local_queue) = self.local_queues.get_mut(&info.queue) {
                 is_known = local_queue.demand.remove(&info.shape);
-                local_queue.usage.add(&usage, false);
+                local_queue.usage.add(&usage, CountedAs::Reserving);
             }
             info.state = WorkloadPhase::Assumed(Box::new(AdmissionUsage {
                 admission: admission.clone(),

@@ -4,6 +4,7 @@
 use crate::api::names::LocalQueueKey;
 use crate::api::preemption::Preemption;
 use crate::api::queues::ClusterQueue;
+use crate::api::quota::Borrowing;
 use crate::cycle::partial_admission::largest_assignment;
 use crate::flavor::flavor_assigner::{
     Assignment, PreemptionOracle, SimulatedPreemption, max_borrowing_distance,
@@ -16,7 +17,7 @@ use crate::preemption::target_search::find_targets;
 use crate::queue::cluster_queue::ClusterQueueId;
 use crate::quota::quota_tree::QuotaTree;
 use crate::quota::usage::RequestedUsage;
-use crate::quota::view::{Borrowing, NodeId, View};
+use crate::quota::view::{NodeId, View};
 use crate::state::nominations::PreemptsFor;
 use crate::workload::queue_order::QueueOrder;
 use crate::workload::shape::Shape;

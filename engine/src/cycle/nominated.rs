@@ -6,7 +6,6 @@ use std::collections::BTreeSet;
 
 use crate::api::amount::Amount;
 use crate::api::names::WorkloadId;
-use crate::api::queues::AdmissionScope;
 use crate::cohort::reopening::ClassRef;
 use crate::cycle::context::{Cycle, QUEUE_IN_TREE};
 use crate::cycle::fit_or_preempt::AssignmentResult;
@@ -100,7 +99,7 @@ impl Cycle<'_> {
         let info = self.workloads.get(id)?;
         let queue = self.local_queues.get(&info.queue)?.active_cluster_queue()?;
         let node = self.tree.queues.get(queue)?;
-        let class = info.class(node.config.admission_scope == AdmissionScope::ByUsage);
+        let class = info.class(node.config.admission_scope);
         let order = info.order(id);
         let waits = node.inactive.is_none()
             && self

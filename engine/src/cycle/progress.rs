@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
+use crate::api::quota::Borrowing;
 use crate::cohort::reopening::ClassRef;
 use crate::cycle::fair_ordering::FairOrdering;
 use crate::cycle::head_ordering::{Head, HeadRank};
 use crate::quota::usage::RequestedUsage;
-use crate::quota::view::{Borrowing, Levels, NodeId};
+use crate::quota::view::{Levels, NodeId};
 use crate::workload::queue_order::QueueOrder;
 use crate::workload::shape::ClassId;
 

@@ -1,10 +1,10 @@
 //! Reserves quota for a workload that waits for evicted workloads to stop.
 
+use crate::api::quota::Borrowing;
 use crate::cohort::reopening::ClassRef;
 use crate::cycle::context::Cycle;
 use crate::cycle::progress::Reservation;
 use crate::quota::usage::RequestedUsage;
-use crate::quota::view::Borrowing;
 use crate::workload::queue_order::QueueOrder;
 
 impl Cycle<'_> {

@@ -4,13 +4,14 @@
 
 use crate::api::amount::Amount;
 use crate::api::preemption::ReclaimWithinCohort;
+use crate::api::quota::Borrowing;
 use crate::cohort::reopening::ClassRef;
 use crate::cycle::context::Cycle;
 use crate::flavor::options::Slots;
 use crate::queue::queueing_strategy::is_strict;
 use crate::quota::flavor_resources::FlavorResourceId;
 use crate::quota::usage::RequestedUsage;
-use crate::quota::view::{Borrowing, NodeId, View};
+use crate::quota::view::{NodeId, View};
 use crate::workload::queue_order::QueueOrder;
 use crate::workload::shape::Shape;
 

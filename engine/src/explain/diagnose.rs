@@ -4,7 +4,7 @@ use crate::api::amount::Amount;
 use crate::api::explanation::{Explanation, FlavorMiss, MissReason, Shortage};
 use crate::api::names::WorkloadId;
 use crate::api::queues::StopPolicy;
-use crate::api::quota::FlavorQuotas;
+use crate::api::quota::{Borrowing, FlavorQuotas};
 use crate::cohort::tree::{CohortTree, QueueNode};
 use crate::explain::not_preempted::PreemptionQuery;
 use crate::flavor::flavor_assigner::Assignment;
@@ -15,7 +15,7 @@ use crate::flavor::options::{
 use crate::flavor::undeclared_resources::requests_by_group;
 use crate::queue::queueing_strategy::{blocking_head, blocks_others};
 use crate::quota::usage::RequestedUsage;
-use crate::quota::view::{Borrowing, View};
+use crate::quota::view::View;
 use crate::state::engine::Engine;
 use crate::workload::info::{WorkloadInfo, WorkloadPhase};
 use crate::workload::queue_order::QueueOrder;

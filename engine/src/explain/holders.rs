@@ -6,10 +6,11 @@ use std::ops::Bound;
 
 use crate::api::amount::Amount;
 use crate::api::names::{FlavorName, LocalQueueKey, QueueName, ResourceName, WorkloadId};
+use crate::api::quota::Borrowing;
 use crate::quota::flavor_resources::{FlavorResource, FlavorResourceId};
 use crate::quota::quota_tree::QuotaTree;
 use crate::quota::usage::RequestedUsage;
-use crate::quota::view::{Borrowing, NodeId, View};
+use crate::quota::view::{NodeId, View};
 use crate::state::engine::Engine;
 use crate::workload::preemption_order::PreemptionOrder;
 

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use crate::api::names::WorkloadId;
 use crate::api::outlook::{Outlook, ShortResource, Trial};
+use crate::api::quota::Borrowing;
 use crate::cohort::tree::CohortTree;
 use crate::explain::not_preempted::PreemptionQuery;
 use crate::flavor::options::{FlavorOptions, flavor_options};
 use crate::quota::quota_tree::configured_quotas;
-use crate::quota::view::{Borrowing, View};
+use crate::quota::view::View;
 use crate::state::engine::Engine;
 
 impl Engine {

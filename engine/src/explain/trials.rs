@@ -4,13 +4,14 @@
 use crate::api::amount::Amount;
 use crate::api::names::WorkloadId;
 use crate::api::outlook::{Need, Trial, Trials};
+use crate::api::quota::Borrowing;
 use crate::api::workload::PodSet;
 use crate::cohort::tree::{CohortTree, QueueNode};
 use crate::flavor::options::{FlavorChoice, fewest_pods, flavor_choice, flavor_options, for_pods};
 use crate::flavor::undeclared_resources::requests_by_group;
 use crate::quota::flavor_resources::FlavorResourceId;
 use crate::quota::usage::RequestedUsage;
-use crate::quota::view::{Borrowing, View};
+use crate::quota::view::View;
 use crate::state::engine::Engine;
 use crate::workload::info::{WorkloadInfo, WorkloadPhase};
 

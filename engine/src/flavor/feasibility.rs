@@ -2,13 +2,14 @@
 
 use crate::api::amount::Amount;
 use crate::api::flavor::FlavorFungibility;
+use crate::api::quota::Borrowing;
 use crate::api::share::Share;
 use crate::flavor::options::{FlavorChoice, FlavorOptions, Slot, SlotId, Slots, fewest_pods};
 use crate::flavor::ways::{WaySearch, first_way, may_fit};
 use crate::quota::flavor_resources::FlavorResourceId;
 use crate::quota::quota_tree::QuotaTree;
 use crate::quota::usage::RequestedUsage;
-use crate::quota::view::{Borrowing, NodeId, View};
+use crate::quota::view::{NodeId, View};
 use crate::workload::shape::Shape;
 
 impl FlavorOptions {

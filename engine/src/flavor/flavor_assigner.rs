@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crate::api::amount::Amount;
 use crate::api::flavor::FlavorFungibility;
+use crate::api::quota::Borrowing;
 use crate::api::status::ResourceUsage;
 use crate::api::workload::PodSetAssignment;
 use crate::flavor::fungibility::{FitGrade, FitMode, ends_search, grade};
@@ -13,7 +14,7 @@ use crate::flavor::options::{FlavorChoice, SlotId, Slots, for_pods};
 use crate::quota::flavor_resources::FlavorResourceId;
 use crate::quota::quota_tree::QuotaTree;
 use crate::quota::usage::{RequestedUsage, WorkloadUsage};
-use crate::quota::view::{Borrowing, NodeId, View};
+use crate::quota::view::{NodeId, View};
 use crate::workload::shape::Shape;
 
 /// The flavors and pod counts that a shape gets.

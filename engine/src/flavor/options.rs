@@ -7,14 +7,13 @@ use crate::api::amount::Amount;
 use crate::api::explanation::MissReason;
 use crate::api::names::{FlavorName, ResourceName};
 use crate::api::queues::ClusterQueue;
-use crate::api::quota::{FlavorQuotas, ResourceGroup};
+use crate::api::quota::{Borrowing, FlavorQuotas, ResourceGroup};
 use crate::api::workload::PodSet;
 use crate::flavor::node_affinity::check_nodes;
 use crate::flavor::undeclared_resources::requests_by_group;
 use crate::quota::config::Config;
 use crate::quota::flavor_resources::FlavorResourceId;
 use crate::quota::usage::RequestedUsage;
-use crate::quota::view::Borrowing;
 use crate::workload::shape::Shape;
 
 /// Which flavors a shape could be assigned in a queue.

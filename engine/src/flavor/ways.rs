@@ -6,12 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::api::amount::Amount;
 use crate::api::flavor::FlavorFungibility;
 use crate::api::names::ResourceName;
+use crate::api::quota::Borrowing;
 use crate::flavor::flavor_assigner::Assignment;
 use crate::flavor::options::{FlavorChoice, Slot, SlotId, Slots, for_pods};
 use crate::quota::flavor_resources::FlavorResourceId;
 use crate::quota::quota_tree::QuotaTree;
 use crate::quota::usage::RequestedUsage;
-use crate::quota::view::{Borrowing, NodeId, View};
+use crate::quota::view::{NodeId, View};
 
 /// The number of choices that are tried in one search, apart from those that it takes to try each choice once. Bounds the
 /// work for many pod sets with many flavors: each admission may have it done again for each class.

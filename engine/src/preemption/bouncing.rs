@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::api::event::PreemptionRight;
 use crate::api::queues::AdmissionScope;
+use crate::api::quota::Borrowing;
 use crate::preemption::candidates::own_candidates;
 use crate::preemption::preemptor::Preemptor;
 use crate::preemption::snapshot::PreemptionSnapshot;
@@ -11,7 +12,6 @@ use crate::preemption::target::{Target, uses_any};
 use crate::queue::cluster_queue::ClusterQueueId;
 use crate::quota::flavor_resources::FlavorResourceId;
 use crate::quota::quota_tree::QuotaTree;
-use crate::quota::view::Borrowing;
 use crate::workload::info::{WorkloadInfo, WorkloadPhase};
 use crate::workload::preemption_order::PreemptionOrder;
 

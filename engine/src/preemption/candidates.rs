@@ -4,13 +4,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::api::event::PreemptionRight;
+use crate::api::quota::Borrowing;
 use crate::preemption::candidate_ordering::Candidate;
 use crate::preemption::preemptor::Preemptor;
 use crate::preemption::snapshot::PreemptionSnapshot;
 use crate::preemption::target::{Target, uses_any};
 use crate::quota::flavor_resources::FlavorResourceId;
 use crate::quota::quota_tree::QuotaTree;
-use crate::quota::view::{Borrowing, NodeId, View};
+use crate::quota::view::{NodeId, View};
 use crate::workload::info::WorkloadInfo;
 
 /// The candidates of the preemptor's own queue, in order.

@@ -2,10 +2,11 @@
 //! and which node is the limit. What a node may borrow and lend is `quota_tree.rs`.
 
 use crate::api::amount::Amount;
+use crate::api::quota::Borrowing;
 use crate::quota::flavor_resources::FlavorResourceId;
 use crate::quota::quota_tree::{NodeQuota, QuotaTree};
 use crate::quota::usage::RequestedUsage;
-use crate::quota::view::{Borrowing, NodeId, View};
+use crate::quota::view::{NodeId, View};
 
 /// A node whose usage a request would raise.
 struct RaisedNode {

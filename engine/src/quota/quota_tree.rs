@@ -21,11 +21,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::api::amount::Amount;
-use crate::api::quota::{Quota, ResourceGroup};
+use crate::api::quota::{Borrowing, Quota, ResourceGroup};
 use crate::api::share::Weight;
 use crate::api::status::NodeAmounts;
 use crate::quota::flavor_resources::{FlavorResource, FlavorResourceId, FlavorResources};
-use crate::quota::view::{Borrowing, NodeId, View};
+use crate::quota::view::{NodeId, View};
 use crate::quota::violations::Violations;
 
 /// Quota and usage of all nodes of a tree. Parents come before their children.

@@ -37,6 +37,15 @@ pub(crate) fn usage_of(admission: &Admission, cells: &mut FlavorResources) -> Wo
     usage.into_iter().collect()
 }
 
+/// As what a workload with usage counts in the status of its queues.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CountedAs {
+    /// It reserves quota, but is not admitted yet, or no longer.
+    Reserving,
+    /// It is admitted, and reserves quota as all others do.
+    Admitted,
+}
+
 /// The total usage of a queue.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct QueueUsage {
@@ -46,20 +55,29 @@ pub(crate) struct QueueUsage {
     admitted: usize,
 }
 
+impl CountedAs {
+    fn admitted(self) -> usize {
+        match self {
+            Self::Reserving => 0,
+            Self::Admitted => 1,
+        }
+    }
+}
+
 impl QueueUsage {
-    pub(crate) fn add(&mut self, usage: &WorkloadUsage, admitted: bool) {
+    pub(crate) fn add(&mut self, usage: &WorkloadUsage, counted_as: CountedAs) {
         for (cell, used) in &**usage {
             let sum = self.usage.entry(*cell).or_default();
             *sum = sum.plus(*used);
         }
         self.reserving = self.reserving.saturating_add(1);
-        self.admitted = self.admitted.saturating_add(usize::from(admitted));
+        self.admitted = self.admitted.saturating_add(counted_as.admitted());
     }
 
     /// The reverse of [`QueueUsage::add`]. Says whether all of it was there.
     #[must_use]
-    pub(crate) fn remove(&mut self, usage: &WorkloadUsage, admitted: bool) -> bool {
-        let mut was_there = self.reserving > 0 && self.admitted >= usize::from(admitted);
+    pub(crate) fn remove(&mut self, usage: &WorkloadUsage, counted_as: CountedAs) -> bool {
+        let mut was_there = self.reserving > 0 && self.admitted >= counted_as.admitted();
         for (cell, used) in &**usage {
             let sum = self.usage.get_mut(cell);
             was_there = was_there && sum.as_ref().is_some_and(|sum| used.total <= sum.total);
@@ -71,7 +89,7 @@ impl QueueUsage {
             }
         }
         self.reserving = self.reserving.saturating_sub(1);
-        self.admitted = self.admitted.saturating_sub(usize::from(admitted));
+        self.admitted = self.admitted.saturating_sub(counted_as.admitted());
         was_there
     }
 

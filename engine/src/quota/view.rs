@@ -1,4 +1,4 @@
-//! Vocabulary of the quota tree: which usage is meant, whether borrowing is allowed, and sets of nodes on a
+//! Vocabulary of the quota tree: which usage is meant, and sets of nodes on a
 //! path.
 
 use crate::api::limits::TREE_DEPTH_MAX;
@@ -16,15 +16,6 @@ pub(crate) enum View {
     /// The planned usage without reservations. Preemption compares against it, as a reservation is nothing
     /// that could be evicted.
     WithoutReservations,
-}
-
-/// Whether usage may be above the nominal quota of the queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Borrowing {
-    /// Only the nominal quota of the queue may be used.
-    Forbidden,
-    /// Whatever the tree has available may be used.
-    Allowed,
 }
 
 /// Some of the nodes of a path, by their level above its first node.

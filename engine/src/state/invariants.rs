@@ -58,7 +58,7 @@ impl Engine {
                     continue;
                 };
                 debug_assert_eq!(admitted.admission.queue, *name, "{id} is in another queue");
-                usage.add(&admitted.usage, info.state.is_admitted());
+                usage.add(&admitted.usage, info.state.counted_as());
                 evictable.extend(info.preemption_order(id));
                 evicting.extend(info.is_evicting().then(|| id.clone()));
             }
@@ -87,7 +87,7 @@ impl Engine {
                 demand.add(&info.shape);
             }
             if let Some(admitted) = info.state.admission_usage() {
-                usage.add(&admitted.usage, info.state.is_admitted());
+                usage.add(&admitted.usage, info.state.counted_as());
             }
         }
         debug_assert_eq!(usage, local_queue.usage, "usage of a LocalQueue");

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::api::names::{QueueName, WorkloadId};
+use crate::api::queues::AdmissionScope;
 use crate::state::engine::Engine;
 use crate::workload::info::{WorkloadInfo, WorkloadPhase};
 use crate::workload::shape::ClassId;
@@ -93,6 +94,11 @@ impl Engine {
 
     /// The class of a workload that is pending in a ClusterQueue.
     pub(crate) fn class_of(&self, info: &WorkloadInfo, queue: &QueueName) -> ClassId {
-        info.class(self.by_usage.contains(queue))
+        let scope = if self.by_usage.contains(queue) {
+            AdmissionScope::ByUsage
+        } else {
+            AdmissionScope::ByOrder
+        };
+        info.class(scope)
     }
 }

@@ -119,8 +119,8 @@ impl Engine {
         };
         let mut was_there = true;
         for usage in [&mut cluster_queue.usage, &mut local_queue.usage] {
-            was_there &= usage.remove(&old.usage, before.state.is_admitted());
-            usage.add(&new.usage, info.state.is_admitted());
+            was_there &= usage.remove(&old.usage, before.state.counted_as());
+            usage.add(&new.usage, info.state.counted_as());
         }
         let was_used = self.shapes.release(&before.shape);
         self.violations.check(was_used, SHAPE_IS_USED);
@@ -158,10 +158,10 @@ impl Engine {
             }
         }
         if let Some(AdmissionUsage { admission, usage }) = info.state.admission_usage() {
-            let admitted = info.state.is_admitted();
-            local_queue.usage.add(usage, admitted);
+            let counted_as = info.state.counted_as();
+            local_queue.usage.add(usage, counted_as);
             let cluster_queue = self.cluster_queues.open(&admission.queue);
-            cluster_queue.usage.add(usage, admitted);
+            cluster_queue.usage.add(usage, counted_as);
             cluster_queue.with_usage.insert(id.clone());
             let cells = &self.config.flavor_resources;
             if let Some(tree) = self.cohort_trees.tree_mut(&admission.queue)
@@ -198,10 +198,10 @@ impl Engine {
             }
         }
         if let Some(AdmissionUsage { admission, usage }) = info.state.admission_usage() {
-            let admitted = info.state.is_admitted();
-            was_there &= local_queue.usage.remove(usage, admitted);
+            let counted_as = info.state.counted_as();
+            was_there &= local_queue.usage.remove(usage, counted_as);
             if let Some(cluster_queue) = self.cluster_queues.get_mut(&admission.queue) {
-                was_there &= cluster_queue.usage.remove(usage, admitted);
+                was_there &= cluster_queue.usage.remove(usage, counted_as);
                 was_there &= cluster_queue.with_usage.remove(id);
             } else {
                 was_there = false;

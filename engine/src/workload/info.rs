@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use crate::api::event::EvictReason;
 use crate::api::names::{LocalQueueKey, WorkloadId};
-use crate::api::queues::ClusterQueue;
+use crate::api::queues::{AdmissionScope, ClusterQueue};
 use crate::api::time::Time;
 use crate::api::workload::Admission;
-use crate::quota::usage::WorkloadUsage;
+use crate::quota::usage::{CountedAs, WorkloadUsage};
 use crate::workload::lookup::Lookup;
 use crate::workload::preemption_order::PreemptionOrder;
 use crate::workload::queue_order::QueueOrder;
@@ -70,6 +70,15 @@ impl WorkloadPhase {
         self.admission_usage().map(|admitted| &admitted.admission)
     }
 
+    /// As what it counts in the status of its queues, while it has usage.
+    pub(crate) fn counted_as(&self) -> CountedAs {
+        if self.is_admitted() {
+            CountedAs::Admitted
+        } else {
+            CountedAs::Reserving
+        }
+    }
+
     pub(crate) fn is_admitted(&self) -> bool {
         matches!(self, Self::Admitted { .. })
     }
@@ -107,10 +116,13 @@ impl WorkloadInfo {
     }
 
     /// Its class while it is pending; a queue that admits by usage keeps one for each LocalQueue.
-    pub(crate) fn class(&self, by_usage: bool) -> ClassId {
+    pub(crate) fn class(&self, scope: AdmissionScope) -> ClassId {
         ClassId {
             shape: self.shape.id,
-            local_queue: by_usage.then(|| Arc::new(self.queue.clone())),
+            local_queue: match scope {
+                AdmissionScope::ByOrder => None,
+                AdmissionScope::ByUsage => Some(Arc::new(self.queue.clone())),
+            },
         }
     }
 

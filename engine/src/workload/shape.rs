@@ -8,8 +8,8 @@ use std::sync::Arc;
 use crate::api::amount::Amount;
 use crate::api::explanation::RequestProblem;
 use crate::api::names::{LocalQueueKey, ResourceName};
+use crate::api::quota::Borrowing;
 use crate::api::workload::PodSet;
-use crate::quota::view::Borrowing;
 
 /// The class of a pending workload: its shape, and in a queue that admits by usage also its LocalQueue.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -74,11 +74,8 @@ impl Ord for ShapeByContent {
 impl Shape {
     /// Whether it may borrow: not if one of its pod sets may not.
     pub(crate) fn borrowing(&self) -> Borrowing {
-        if self.pod_sets.iter().all(|pod_set| pod_set.may_borrow) {
-            Borrowing::Allowed
-        } else {
-            Borrowing::Forbidden
-        }
+        let all = self.pod_sets.iter().map(|pod_set| pod_set.borrowing);
+        all.min().unwrap_or(Borrowing::Allowed)
     }
 }
 

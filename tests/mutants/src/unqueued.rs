@@ -196,8 +196,8 @@ pub(crate) static MUTANTS: &[Mutant] = &[
         "bare pods that are kept may borrow",
         "src/controller/engine_sync.rs",
         (
-            "vec![translate::pod_set(asks, !is_kept)]",
-            "vec![translate::pod_set(asks, true)]",
+            "vec![translate::pod_set(asks, Borrowing::allowed_if(!is_kept))]",
+            "vec![translate::pod_set(asks, Borrowing::allowed_if(true))]",
         ),
         Cluster("bare_pods_that_are_kept_do_not_borrow"),
     ),

@@ -13,6 +13,7 @@ use sluice_kinds::CompiledKind;
 use sluice_kinds::requests::PodDefaults;
 use sluice_kinds::view::PodSetView;
 use sluice_translate as translate;
+use sluice_translate::ReleasedPod;
 
 use super::super::jobs::view_of;
 use crate::cluster::{Declared, Resource, Served, declared};
@@ -64,13 +65,13 @@ pub fn held_by_pod(pod: &Pod) -> Requests {
     let (Some(Ok(admitted)), Ok(asks)) = (&view.admitted, &view.asks) else {
         return of_pod(pod);
     };
-    let of = (admitted.cluster_queue.as_str(), admitted.cohort.as_deref());
-    usage(&translate::pod_admission(
-        of,
-        &admitted.flavors,
+    usage(&translate::pod_admission(ReleasedPod {
+        cluster_queue: admitted.cluster_queue.as_str(),
+        cohort: admitted.cohort.as_deref(),
+        flavors: &admitted.flavors,
         asks,
-        view.is_bound,
-    ))
+        is_bound: view.is_bound,
+    }))
 }
 
 /// What an object asks for by itself: a namespace may add to that when it is queued. Nothing if it can't be read.

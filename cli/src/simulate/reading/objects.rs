@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use sluice_crds::{ADMISSION_ANNOTATION, PRIORITY_CLASS_LABEL, QUEUE_NAME_LABEL};
-use sluice_engine::{LocalQueueKey, PodSet};
+use sluice_engine::{Borrowing, LocalQueueKey, PodSet};
 use sluice_kinds::devices::uncounted;
 use sluice_kinds::hold::Hold;
 use sluice_kinds::metadata::{annotation_text, controller, label, labels};
@@ -147,7 +147,7 @@ impl Reader<'_> {
         let name = name_of(object);
         if hold != Hold::EachPod {
             let pod_sets = (views.iter())
-                .map(|view| translate::pod_set(view, true))
+                .map(|view| translate::pod_set(view, Borrowing::Allowed))
                 .collect();
             return Ok(vec![input(name, pod_sets)]);
         }
@@ -155,7 +155,7 @@ impl Reader<'_> {
         for view in &views {
             let one = PodSet {
                 count: 1,
-                ..translate::pod_set(view, true)
+                ..translate::pod_set(view, Borrowing::Allowed)
             };
             let pod_sets: Arc<[PodSet]> = Arc::new([one]);
             // More than can be played are not made one by one: a count may be in the thousands of millions.
@@ -185,7 +185,7 @@ impl Reader<'_> {
             queue: key,
             arrival: arrival(object).map_err(told)?,
             duration: self.duration(object).map_err(told)?,
-            pod_sets: Arc::new([translate::pod_set(&asks, !is_kept)]),
+            pod_sets: Arc::new([translate::pod_set(&asks, Borrowing::allowed_if(!is_kept))]),
             kind: "Pod".into(),
             seen: None,
         }])

@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use sluice_crds::POD_PREFIX;
-use sluice_engine::{Admission, LocalQueueKey, QueueName, Time, WorkloadId};
+use sluice_engine::{Admission, Borrowing, LocalQueueKey, QueueName, Time, WorkloadId};
 use sluice_kinds::QueueGates;
 use sluice_kinds::metadata;
 use sluice_kinds::pod::{PodMode, PodPhase, PodView};
 use sluice_kinds::priority_classes::PriorityFrom;
 use sluice_kinds::view::{LabelledQueue, QueueLabels};
 use sluice_translate as translate;
+use sluice_translate::ReleasedPod;
 
 use super::annotations::{arrival, said_duration};
 use super::settings::{name_of, text};
@@ -64,10 +65,15 @@ pub fn standing(
                 None => return Ok(None),
             },
         };
-        let of = (cluster_queue.as_str(), cohort.as_deref());
         let admission = Admission {
             since,
-            ..translate::pod_admission(of, &flavors, &asks, view.is_bound)
+            ..translate::pod_admission(ReleasedPod {
+                cluster_queue: cluster_queue.as_str(),
+                cohort: cohort.as_deref(),
+                flavors: &flavors,
+                asks: &asks,
+                is_bound: view.is_bound,
+            })
         };
         if is_deleted {
             Start::Evicting {
@@ -103,7 +109,7 @@ pub fn standing(
         priority: Priority { class, value },
         arrival,
         duration: said_duration(object).map_err(told)?,
-        pod_sets: Arc::new([translate::pod_set(&asks, !is_kept)]),
+        pod_sets: Arc::new([translate::pod_set(&asks, Borrowing::allowed_if(!is_kept))]),
         kind: "Pod".into(),
         seen: Some(SeenJob {
             id: WorkloadId::from(format!("{POD_PREFIX}{uid}")),

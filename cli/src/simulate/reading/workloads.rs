@@ -11,7 +11,7 @@ use sluice_crds::{
     POD_GROUP_LABEL, POD_GROUP_PREFIX, PODS_MADE_BY_ANNOTATION, WorkloadSpec, WorkloadStatus,
     not_queued,
 };
-use sluice_engine::{Admission, LocalQueueKey, PodSet, Time, WorkloadId};
+use sluice_engine::{Admission, Borrowing, LocalQueueKey, PodSet, Time, WorkloadId};
 use sluice_kinds::Problem;
 use sluice_kinds::metadata::{annotation, label};
 use sluice_translate as translate;
@@ -42,7 +42,7 @@ struct Read {
 /// # Errors
 /// All that is wrong with it.
 pub fn history(object: &Value, jobs: &mut Jobs) -> Result<Option<InputJob>, Vec<String>> {
-    let read = Read::of(object, true)?;
+    let read = Read::of(object, Borrowing::Allowed)?;
     let duration = read.duration.or_else(|| ran(&read.status.conditions));
     let job = InputJob {
         duration,
@@ -67,7 +67,7 @@ pub fn standing(
     let queue = LocalQueueKey::new(namespace, text(object, "/spec/queueName"));
     let is_bare = annotation(object, PODS_MADE_BY_ANNOTATION).is_none();
     let is_kept = &*kind == POD_GROUP && is_bare && quotas.keeps(&queue);
-    let read = Read::of(object, !is_kept)?;
+    let read = Read::of(object, Borrowing::allowed_if(!is_kept))?;
     let status = &read.status;
     if is_true(&status.conditions, "Finished").is_some() {
         if let Some(millis) = ran(&status.conditions) {
@@ -91,7 +91,7 @@ pub fn standing(
 }
 
 impl Read {
-    fn of(object: &Value, may_borrow: bool) -> Result<Self, Vec<String>> {
+    fn of(object: &Value, borrowing: Borrowing) -> Result<Self, Vec<String>> {
         check_version(object).map_err(|problem| vec![problem.to_string()])?;
         let empty = Value::Null;
         let spec = object.get("spec").unwrap_or(&empty);
@@ -103,7 +103,7 @@ impl Read {
         let status = status.and_then(|status| serde_json::from_value(status).ok());
         let mut problems = Vec::new();
         let mut tell = |found: Problem| problems.push(found.to_string());
-        let pod_sets = translate::pod_sets(&spec, may_borrow)
+        let pod_sets = translate::pod_sets(&spec, borrowing)
             .map_err(|found| found.into_iter().for_each(&mut tell))
             .unwrap_or_default();
         let recorded = spec.job_creation_timestamp.as_ref();

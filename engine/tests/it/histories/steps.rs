@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 use sluice_engine::{
-    Admission, Amount, ClusterQueue, Event, FlavorQuotas, LocalQueue, LocalQueueKey, PodSet,
-    PodSetAssignment, Preemption, QueueingStrategy, Quota, ResourceGroup, Settings, Time,
+    Admission, Amount, Borrowing, ClusterQueue, Event, FlavorQuotas, LocalQueue, LocalQueueKey,
+    PodSet, PodSetAssignment, Preemption, QueueingStrategy, Quota, ResourceGroup, Settings, Time,
     Toleration, TolerationOperator, Weight, WhenCanBorrow, Workload, WorkloadId, WorkloadState,
 };
 
@@ -185,8 +185,10 @@ fn workloads(size: Size) -> impl Strategy<Value = Workload> {
         .prop_map(
             |(index, queue, priority, created, mut pod_sets, flags, state)| {
                 let (not_before, evictable, within_nominal) = flags;
-                for pod_set in &mut pod_sets {
-                    pod_set.may_borrow &= !within_nominal;
+                if within_nominal {
+                    for pod_set in &mut pod_sets {
+                        pod_set.borrowing = Borrowing::Forbidden;
+                    }
                 }
                 Workload {
                     evictable,
@@ -314,7 +316,7 @@ pub(crate) fn tight_histories() -> impl Strategy<Value = History> {
     let arrival = (0..12usize, 0..3usize, 0..3i32, pod_sets).prop_map(
         |(index, local, priority, pod_sets)| {
             let pod_set = |(cpu, kind, may_borrow): (i128, Option<&str>, bool)| PodSet {
-                may_borrow,
+                borrowing: Borrowing::allowed_if(may_borrow),
                 requests: BTreeMap::from([("cpu".into(), Amount::new(cpu))]),
                 node_selector: kind
                     .map(|v| ("kind".to_string(), v.to_string()))
@@ -383,7 +385,7 @@ pub(crate) fn rival_histories() -> impl Strategy<Value = History> {
         let rivals = rivals.flat_map(|(index, (local, priority, created, cpu, steps))| {
             let ((cpu, pods, min_count), may_borrow) = cpu;
             let pod_set = PodSet {
-                may_borrow,
+                borrowing: Borrowing::allowed_if(may_borrow),
                 min_count,
                 requests: BTreeMap::from([("cpu".into(), Amount::new(cpu))]),
                 ..PodSet::new("main".into(), pods)

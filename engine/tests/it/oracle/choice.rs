@@ -4,9 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use sluice_engine::{
-    AdmissionScope, Amount, ClusterQueue, FairPreemption, Flavor, FlavorName, FlavorPreference,
-    PodSet, PodSetAssignment, ReclaimWithinCohort, ResourceGroup, ResourceName, TaintEffect,
-    UndeclaredResources, WhenCanBorrow, WhenCanPreempt, WithinClusterQueue, Workload,
+    AdmissionScope, Amount, Borrowing, ClusterQueue, FairPreemption, Flavor, FlavorName,
+    FlavorPreference, PodSet, PodSetAssignment, ReclaimWithinCohort, ResourceGroup, ResourceName,
+    TaintEffect, UndeclaredResources, WhenCanBorrow, WhenCanPreempt, WithinClusterQueue, Workload,
 };
 
 use crate::oracle::quota::{Charge, Tree, View};
@@ -389,7 +389,7 @@ impl Scene<'_> {
         }
         let mut thrifty = workload.clone();
         for pod_set in &mut thrifty.pod_sets {
-            pod_set.may_borrow = false;
+            pod_set.borrowing = Borrowing::Forbidden;
         }
         let own = least_reduction(&thrifty, 0, |reduced| {
             match self.whole(queue, reduced, false, tally) {
@@ -636,7 +636,10 @@ fn least_reduction<T>(
 }
 
 fn may_borrow(workload: &Workload) -> bool {
-    workload.pod_sets.iter().all(|set| set.may_borrow)
+    workload
+        .pod_sets
+        .iter()
+        .all(|set| set.borrowing == Borrowing::Allowed)
 }
 
 /// Whether this way is good enough not to look at later flavors.

@@ -19,8 +19,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use sluice_engine::{
-    Admission, AdmissionScope, Amount, ClusterQueue, Cohort, CohortName, Decision, Event,
-    EvictReason, Flavor, FlavorName, LocalQueue, LocalQueueKey, PreemptionRight, QueueName,
+    Admission, AdmissionScope, Amount, Borrowing, ClusterQueue, Cohort, CohortName, Decision,
+    Event, EvictReason, Flavor, FlavorName, LocalQueue, LocalQueueKey, PreemptionRight, QueueName,
     QueueingStrategy, ResourceName, Settings, StopPolicy, Time, Workload, WorkloadId,
     WorkloadState,
 };
@@ -346,7 +346,7 @@ impl Oracle {
         Reservation {
             queue: tree.queue(queue).unwrap(),
             charge,
-            may_borrow: pod_sets.iter().all(|pod_set| pod_set.may_borrow),
+            may_borrow: (pod_sets.iter()).all(|pod_set| pod_set.borrowing == Borrowing::Allowed),
         }
     }
 

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sluice_engine::{
-    AdmissionScope, Amount, BorrowWithinCohort, ClusterQueue, Consumed, Event, FlavorFungibility,
-    FlavorPreference, FlavorQuotas, LocalQueue, LocalQueueKey, PodSet, PodSetAssignment,
-    Preemption, QueueingStrategy, Quota, ReclaimWithinCohort, ResourceGroup, ResourceName,
-    StopPolicy, Time, Toleration, TolerationOperator, UndeclaredResources, Weight, WhenCanBorrow,
-    WhenCanPreempt, WithinClusterQueue,
+    AdmissionScope, Amount, BorrowWithinCohort, Borrowing, ClusterQueue, Consumed, Event,
+    FlavorFungibility, FlavorPreference, FlavorQuotas, LocalQueue, LocalQueueKey, PodSet,
+    PodSetAssignment, Preemption, QueueingStrategy, Quota, ReclaimWithinCohort, ResourceGroup,
+    ResourceName, StopPolicy, Time, Toleration, TolerationOperator, UndeclaredResources, Weight,
+    WhenCanBorrow, WhenCanPreempt, WithinClusterQueue,
 };
 
 /// `K=V` words of a line.
@@ -160,7 +160,7 @@ pub(super) fn pod_set(index: usize, words: &[&str]) -> PodSet {
             .collect(),
         node_selector: words.all("select").into_iter().map(pair).collect(),
         min_count: words.number("min"),
-        may_borrow: !words.has("within-nominal"),
+        borrowing: Borrowing::allowed_if(!words.has("within-nominal")),
         tolerations: (words.all("tolerate").into_iter())
             .map(|key| Toleration {
                 key: Some(key.into()),
