@@ -102,7 +102,7 @@ impl Cycle<'_> {
             .into_iter()
             .chain(self.find_never_fitting_of(*queue))
         {
-            self.open_class(&ClassRef { node: *queue, id });
+            self.make_eligible(&ClassRef { node: *queue, id });
         }
         self.reopen_after_usage(class);
     }
@@ -133,7 +133,7 @@ impl Cycle<'_> {
     /// Updates the head of the queue whose usage has grown. Re-opens classes that may fit or rank better
     /// with more usage.
     pub(super) fn reopen_after_usage(&mut self, class: &ClassRef) {
-        self.open_class(class);
+        self.make_eligible(class);
         // Behind the head of a strict queue no other class was considered so far.
         let node = self.tree.queues.at(class.node);
         let head = node.and_then(|node| {
@@ -145,13 +145,13 @@ impl Cycle<'_> {
             })
         });
         if let Some(head) = head {
-            self.open_class(&head);
+            self.make_eligible(&head);
         }
         let mut queues = self.take_improved();
         queues.insert(class.node);
         let gaining: Vec<ClassRef> = self.tree.reopened.gaining_by_usage().cloned().collect();
         for class in gaining {
-            self.open_class(&class);
+            self.make_eligible(&class);
             queues.insert(class.node);
         }
         for queue in queues {

@@ -29,7 +29,7 @@ impl Cycle<'_> {
             // Reservations are made again in each cycle, so all heads have to respect them again.
             EligibleHeads::Of(classes) if !is_reserved => {
                 for class in &classes {
-                    self.open_class(class);
+                    self.make_eligible(class);
                 }
             }
             EligibleHeads::All | EligibleHeads::Of(_) => self.collect_all_heads(),
@@ -61,24 +61,24 @@ impl Cycle<'_> {
                 ..QueueHeads::default()
             };
             match node.config.admission_scope {
-                AdmissionScope::ByOrder => queue_heads.unseen = Some(Bound::Unbounded),
+                AdmissionScope::ByOrder => queue_heads.scan_from = Some(Bound::Unbounded),
                 // Any class may have the head.
                 AdmissionScope::ByUsage => {
                     let is_blocked = |class: &Class| class.is_blocked(quota, node.id, &scope);
-                    let open = pending.mark_inadmissible_where(is_blocked);
+                    let eligible = pending.mark_inadmissible_where(is_blocked);
                     let node = node.id;
-                    by_usage.extend(open.into_iter().map(|id| ClassRef { node, id }));
+                    by_usage.extend(eligible.into_iter().map(|id| ClassRef { node, id }));
                 }
             }
             self.progress.heads.insert(node.id, queue_heads);
         }
         for class in by_usage {
-            self.open_class(&class);
+            self.make_eligible(&class);
         }
     }
 
     /// Makes a class eligible as head.
-    pub(super) fn open_class(&mut self, class: &ClassRef) {
+    pub(super) fn make_eligible(&mut self, class: &ClassRef) {
         let ClassRef { node: queue, id } = class;
         let node = self.tree.queues.at(*queue);
         let cluster_queue = node.and_then(|node| self.cluster_queues.at_mut(node.cluster_queue));
@@ -96,7 +96,7 @@ impl Cycle<'_> {
             return;
         };
         let above_quota = found.min_levels_above_quota(&self.tree.quota, node.id);
-        let reserved = self.progress.reserved.get(class);
+        let reserved = self.progress.last_reserved.get(class);
         if let Some(order) = cluster_queue.pending.next_of(id, reserved) {
             let queue_heads = self.progress.heads.entry(*queue);
             let queue_heads = (queue_heads.and_modify(|queue_heads| {
@@ -106,14 +106,16 @@ impl Cycle<'_> {
                 above_quota,
                 ..QueueHeads::default()
             });
-            queue_heads.open.insert((order.clone(), id.clone()));
+            queue_heads.eligible.insert((order.clone(), id.clone()));
         }
     }
 
     /// Removes the head of a class from the eligible ones. That of a nominated workload may be none of them.
     pub(super) fn drop_head(&mut self, class: &ClassRef, order: &QueueOrder) {
         if let Some(queue_heads) = self.progress.heads.get_mut(&class.node) {
-            queue_heads.open.remove(&(order.clone(), class.id.clone()));
+            queue_heads
+                .eligible
+                .remove(&(order.clone(), class.id.clone()));
         }
     }
 
@@ -138,7 +140,7 @@ impl Cycle<'_> {
 
     /// Updates the head of a queue, with the best rank that it could have.
     pub(super) fn update_head(&mut self, queue: NodeId) {
-        self.find_open_heads(queue);
+        self.scan_for_eligible_head(queue);
         let best_head = self.best_head(queue);
         let Some(queue_heads) = self.progress.heads.get_mut(&queue) else {
             // None of its classes was eligible so far.
@@ -148,7 +150,7 @@ impl Cycle<'_> {
             self.progress.ranked.remove(&rank);
             self.progress.fair_ordering.remove(&self.tree.quota, queue);
         }
-        let (Some((order, id)), Some((best, _))) = (best_head, queue_heads.open.first()) else {
+        let (Some((order, id)), Some((best, _))) = (best_head, queue_heads.eligible.first()) else {
             return;
         };
         // In a queue that admits by usage, another class may have a better rank.
@@ -162,7 +164,7 @@ impl Cycle<'_> {
     }
 
     /// Scans the classes of a queue until the first eligible one is known.
-    fn find_open_heads(&mut self, queue: NodeId) {
+    fn scan_for_eligible_head(&mut self, queue: NodeId) {
         let Some(queue_heads) = self.progress.heads.get_mut(&queue) else {
             // None of its classes was eligible so far.
             return;
@@ -175,55 +177,55 @@ impl Cycle<'_> {
         };
         let scope = cluster_queue.scope(&node.config, self.settings);
         let (pending, quota) = (&mut cluster_queue.pending, &self.tree.quota);
-        let mut met_one = false;
-        while let Some(after) = queue_heads.unseen.take() {
+        let mut has_marked_one = false;
+        while let Some(after) = queue_heads.scan_from.take() {
             let Some((order, id)) = pending.next_head(after.as_ref()) else {
                 return;
             };
             if queue_heads
-                .open
+                .eligible
                 .first()
                 .is_some_and(|(first, _)| first < order)
             {
-                queue_heads.unseen = Some(after);
+                queue_heads.scan_from = Some(after);
                 return;
             }
             let (order, id) = (order.clone(), id.clone());
-            queue_heads.unseen = Some(Bound::Excluded(order.clone()));
+            queue_heads.scan_from = Some(Bound::Excluded(order.clone()));
             // Members with a reservation are done: the next member of the class is eligible already.
             let class = ClassRef {
                 node: queue,
                 id: id.clone(),
             };
-            if self.progress.reserved.contains_key(&class) {
+            if self.progress.last_reserved.contains_key(&class) {
                 continue;
             }
-            let class = pending.class(&id).filter(|_| !pending.is_inadmissible(&id));
-            let Some(class) = class else {
+            let class = pending.class(&id);
+            let Some(class) = class.filter(|class| !pending.is_class_inadmissible(class)) else {
                 continue;
             };
             if !class.is_blocked(quota, queue, &scope) {
-                queue_heads.open.insert((order, id));
+                queue_heads.eligible.insert((order, id));
                 continue;
             }
-            if !met_one && pending.are_blocked(quota, queue, &scope) {
-                queue_heads.unseen = None;
+            if !has_marked_one && pending.are_blocked(quota, queue, &scope) {
+                queue_heads.scan_from = None;
                 pending.mark_all_inadmissible();
                 return;
             }
-            met_one = true;
+            has_marked_one = true;
             pending.mark_inadmissible(&id);
         }
     }
 
     /// The first eligible class in the order of a queue.
     pub(super) fn best_head(&self, queue: NodeId) -> Option<(QueueOrder, ClassId)> {
-        let open = &self.progress.heads.get(&queue)?.open;
+        let eligible = &self.progress.heads.get(&queue)?.eligible;
         let node = self.tree.queues.at(queue)?;
         let pending = &self.cluster_queue(queue)?.pending;
         let admission_order = self.admission_order(node);
-        let open = open.iter().map(|(order, id)| (order, id));
-        let (order, id) = admission_order.first(open)?;
+        let eligible = eligible.iter().map(|(order, id)| (order, id));
+        let (order, id) = admission_order.first(eligible)?;
         let blocking = blocking_head(&node.config, &admission_order, pending, order.id());
         blocking.is_none().then(|| (order.clone(), id.clone()))
     }

@@ -50,7 +50,7 @@ impl Cycle<'_> {
         for nominated_head in &all {
             self.undo_reservation(&nominated_head.reservation);
         }
-        self.progress.reserved.clear();
+        self.progress.last_reserved.clear();
         let all: Vec<(NominatedHead, bool)> = all.into_iter().zip(outranked).collect();
         let mut before: Vec<&Reservation> = Vec::new();
         let mut rest = all.as_slice();
@@ -129,7 +129,9 @@ impl Cycle<'_> {
             borrowing: shape.borrowing(),
         };
         self.apply_reservation(&reservation);
-        self.progress.reserved.insert(class.clone(), order.clone());
+        self.progress
+            .last_reserved
+            .insert(class.clone(), order.clone());
         Some(NominatedHead {
             class,
             order,
@@ -208,7 +210,7 @@ impl Cycle<'_> {
 
     /// The first member of a class without reservation.
     fn next_nominated(&self, class: &ClassRef) -> Option<QueueOrder> {
-        let reserved = self.progress.reserved.get(class);
+        let reserved = self.progress.last_reserved.get(class);
         let pending = &self.cluster_queue(class.node)?.pending;
         pending.next_of(&class.id, reserved).cloned()
     }

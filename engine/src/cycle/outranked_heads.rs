@@ -59,7 +59,7 @@ impl Cycle<'_> {
             self.check(false, QUEUE_IN_TREE);
             return;
         };
-        let has_others = queue_heads.open.len() > 1 || queue_heads.unseen.is_some();
+        let has_others = queue_heads.eligible.len() > 1 || queue_heads.scan_from.is_some();
         let is_by_usage = node.config.admission_scope == AdmissionScope::ByUsage;
         let (quota, above_quota) = (&self.tree.quota, queue_heads.above_quota);
         let best = || BorrowingPath::of(self.settings, quota, queue, above_quota);

@@ -58,7 +58,7 @@ impl Cycle<'_> {
                 node: *queue,
                 id: ClassId::clone(id),
             };
-            let next = pending.next_of(id, self.progress.reserved.get(&class))?;
+            let next = pending.next_of(id, self.progress.last_reserved.get(&class))?;
             let comes_before = (used(id), next) < own;
             comes_before.then(|| Head {
                 class,

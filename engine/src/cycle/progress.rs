@@ -32,7 +32,7 @@ pub(crate) struct CycleProgress {
     /// once that no longer fits.
     pub(super) may_improve: BTreeMap<NodeId, Option<RequestedUsage>>,
     /// The last member of each class with a reservation.
-    pub(super) reserved: BTreeMap<ClassRef, QueueOrder>,
+    pub(super) last_reserved: BTreeMap<ClassRef, QueueOrder>,
     pub(super) reservations: Vec<Reservation>,
 }
 
@@ -40,9 +40,9 @@ pub(crate) struct CycleProgress {
 #[derive(Debug, Default)]
 pub(super) struct QueueHeads {
     /// The head of each eligible class, as far as they were scanned.
-    pub(super) open: BTreeSet<(QueueOrder, ClassId)>,
+    pub(super) eligible: BTreeSet<(QueueOrder, ClassId)>,
     /// Where the scan of the classes continues; none if it is complete.
-    pub(super) unseen: Option<Bound<QueueOrder>>,
+    pub(super) scan_from: Option<Bound<QueueOrder>>,
     /// The levels that any of them would certainly take above their quota.
     pub(super) above_quota: Levels,
     /// The rank under which the head is kept.

@@ -27,7 +27,7 @@ impl Cycle<'_> {
         self.progress.reservations.push(reservation);
         self.tree.with_reservation.insert(order.id().clone());
         self.drop_head(class, &order);
-        self.progress.reserved.insert(class.clone(), order);
+        self.progress.last_reserved.insert(class.clone(), order);
         self.reopen_after_usage(class);
     }
 

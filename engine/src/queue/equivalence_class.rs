@@ -114,6 +114,11 @@ impl ClassMembers {
 }
 
 impl Class {
+    /// Notes whether its head is inadmissible, in this generation of the queue.
+    pub(super) fn mark(&mut self, inadmissible: bool, generation: u64) {
+        (self.inadmissible, self.generation) = (inadmissible, generation);
+    }
+
     /// Whether the usage that blocked it still does, and it cannot preempt.
     pub(crate) fn is_blocked(
         &self,

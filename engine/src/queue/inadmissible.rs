@@ -17,38 +17,40 @@ impl PendingQueue {
     /// Whether the head of a class is inadmissible until something is freed or changed.
     pub(crate) fn is_inadmissible(&self, id: &ClassId) -> bool {
         let class = self.classes.get(id);
-        class.is_some_and(|class| {
-            if class.generation == self.generation {
-                class.inadmissible
-            } else {
-                self.all_inadmissible
-            }
-        })
+        class.is_some_and(|class| self.is_class_inadmissible(class))
+    }
+
+    /// The same of a class of this queue.
+    pub(crate) fn is_class_inadmissible(&self, class: &Class) -> bool {
+        if class.generation == self.generation {
+            class.inadmissible
+        } else {
+            self.all_inadmissible
+        }
     }
 
     /// The number of workloads in classes that are not inadmissible. Those beyond the limit are in no class.
     pub(crate) fn admissible_workloads(&self) -> usize {
-        let classes = self.classes.iter();
+        let classes = self.classes.values();
         let admissible = classes
-            .filter(|(id, class)| class.ever_fits != Some(false) && !self.is_inadmissible(id));
-        admissible.map(|(_, class)| class.members.len()).sum()
+            .filter(|class| class.ever_fits != Some(false) && !self.is_class_inadmissible(class));
+        admissible.map(|class| class.members.len()).sum()
     }
 
     /// Marks a class: nothing can be done for its head.
     pub(crate) fn mark_inadmissible(&mut self, id: &ClassId) {
-        let is_there = self.set_inadmissible(id, true).is_some();
+        let class = self.classes.get_mut(id);
         self.violations
-            .check(is_there, "a class that is inadmissible has members");
+            .check(class.is_some(), "a class that is inadmissible has members");
+        if let Some(class) = class {
+            class.mark(true, self.generation);
+        }
     }
 
     /// Re-opens a class and returns it, if it exists.
     pub(crate) fn reopen(&mut self, id: &ClassId) -> Option<&Class> {
-        self.set_inadmissible(id, false)
-    }
-
-    fn set_inadmissible(&mut self, id: &ClassId, inadmissible: bool) -> Option<&Class> {
         let class = self.classes.get_mut(id)?;
-        (class.inadmissible, class.generation) = (inadmissible, self.generation);
+        class.mark(false, self.generation);
         Some(class)
     }
 
@@ -75,7 +77,7 @@ impl PendingQueue {
         let mut others = Vec::new();
         for (id, class) in &mut self.classes {
             if class.ever_fits == Some(false) || is_blocked(class) {
-                (class.inadmissible, class.generation) = (true, self.generation);
+                class.mark(true, self.generation);
             } else {
                 others.push(id.clone());
             }

@@ -35,8 +35,7 @@ impl Engine {
         if is_first && (preempts || self.cohort_trees.has_reservations(queue)) {
             pending.reopen(&class);
         }
-        if pending.class(&class).is_some()
-            && !pending.is_inadmissible(&class)
+        if (pending.class(&class)).is_some_and(|class| !pending.is_class_inadmissible(class))
             && let Some(tree) = self.cohort_trees.tree_mut(queue)
         {
             tree.reopen(queue, class);
