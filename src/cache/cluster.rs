@@ -1,92 +1,31 @@
-//! The cluster-wide settings that jobs are judged by: flavors, queues, cohorts, priority classes,
-//! namespaces and what namespaces add to pods. Turns each change into engine events. How quota is counted
-//! is not known here: that is the engine's, and `sluice_translate`'s.
+//! The cluster-wide settings that jobs are judged by: flavors, queues, cohorts, priority classes, namespaces and what
+//! namespaces add to pods. `cluster/changes.rs` turns each change into engine events. How quota is counted is not known
+//! here: that is the engine's, and `sluice_translate`'s.
 
+mod changes;
 mod kept;
 mod read;
+mod settings;
 mod settings_effect;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::LimitRange;
-use k8s_openapi::api::node::v1::RuntimeClass;
 use kube::api::DynamicObject;
-use kube::core::{Selector, SelectorExt};
-use sluice_crds::{
-    ClusterQueue, ClusterQueueStatus, Cohort, CohortStatus, LocalQueue, LocalQueueStatus,
-    QueuePriorityClasses, Reservation, ResourceFlavor, ResourceFlavorSpec, WorkloadPriorityClass,
-};
+use kube::core::SelectorExt;
+use sluice_crds::QueuePriorityClasses;
 use sluice_engine::{Event, LocalQueueKey};
-use sluice_gates::{Enforced, ManagedNamespaces};
-use sluice_kinds::gates::Gate;
-use sluice_kinds::priority_classes::PriorityClasses;
-use sluice_kinds::problem::summarize;
-use sluice_kinds::requests::{container_requests, overhead};
-use sluice_translate as translate;
+use sluice_gates::Enforced;
 
-use super::additions::{Added, PodAdditions, set};
-use super::devices::Devices;
-use super::gates::Gates;
-use super::gates::dependencies::Dependencies;
 use crate::cache::source::Source;
 use kept::note_unreadable;
 pub use kept::{Fault, Kept, unknown};
 pub use read::text;
-use read::{first_flavors, held_cohort, held_local_queue, held_queue, parse};
+use read::{held_cohort, held_local_queue, held_queue};
+pub use settings::Cluster;
 pub use settings_effect::{Effect, Unreadable};
 
-/// The settings.
-#[derive(Debug, Default)]
-pub struct Cluster {
-    /// Flavors by name.
-    pub flavors: BTreeMap<String, ResourceFlavorSpec>,
-    /// ClusterQueues by name.
-    pub queues: BTreeMap<String, Kept<ClusterQueueStatus>>,
-    /// Cohorts by name.
-    pub cohorts: BTreeMap<String, Kept<CohortStatus>>,
-    /// LocalQueues.
-    pub local_queues: BTreeMap<LocalQueueKey, Kept<LocalQueueStatus>>,
-    /// WorkloadPriorityClasses by name.
-    pub workload_priorities: BTreeMap<String, i32>,
-    /// PriorityClasses by name.
-    pub priority_classes: PriorityClasses,
-    /// How long quota may be held without being used, by ClusterQueue.
-    pub reservations: BTreeMap<String, Reservation>,
-    /// What ClusterQueues say of the priority classes of their jobs.
-    classes: BTreeMap<String, QueuePriorityClasses>,
-    /// ClusterQueues that keep pods which nobody would make again (`whenNotRestartable: Keep`).
-    keepers: BTreeSet<String>,
-    /// The Gates.
-    pub gates: Gates,
-    /// The objects that gates wait for.
-    pub dependencies: Dependencies,
-    /// What namespaces and RuntimeClasses add to pods.
-    pub additions: PodAdditions,
-    /// What the devices are counted by that pods claim.
-    pub devices: Devices,
-    /// LocalQueues as the engine is told, but for whether their namespace is selected.
-    local_queue_specs: BTreeMap<LocalQueueKey, sluice_engine::LocalQueue>,
-    /// The flavor that each resource of a ClusterQueue is taken from first.
-    first_flavors: BTreeMap<String, BTreeMap<String, String>>,
-    /// Which namespaces each ClusterQueue takes. None: the selector can't be read and selects none.
-    selectors: BTreeMap<String, Option<Selector>>,
-    namespaces: BTreeMap<String, BTreeMap<String, String>>,
-    managed_namespaces: Arc<ManagedNamespaces>,
-    /// Namespaces that are being deleted: the API server takes no new object for them.
-    terminating: BTreeSet<String>,
-}
-
 impl Cluster {
-    /// Nothing but what the configuration says is known.
-    pub fn new(devices: Devices, managed_namespaces: Arc<ManagedNamespaces>) -> Self {
-        Self {
-            devices,
-            managed_namespaces,
-            ..Self::default()
-        }
-    }
-
     /// Takes in the object `name` from `source`; `None` if it is gone.
     ///
     /// # Errors
@@ -103,112 +42,6 @@ impl Cluster {
             Some(object) => self.unreadable(source, (namespace, name), object, error),
             None => Unreadable::gone(error),
         })
-    }
-
-    fn take_in(
-        &mut self,
-        source: &Source,
-        namespace: &str,
-        name: &str,
-        object: Option<&DynamicObject>,
-    ) -> Result<Effect, String> {
-        let mut effect = Effect::default();
-        effect.events = match source {
-            Source::ResourceFlavor => self.flavor(name, parse(object)?),
-            Source::ClusterQueue => {
-                let queue: Option<ClusterQueue> = parse(object)?;
-                let flavors = queue
-                    .as_ref()
-                    .map(|q| first_flavors(&q.spec.resource_groups));
-                effect.first_choice = set(&mut self.first_flavors, name.to_owned(), flavors);
-                let classes = queue.as_ref().and_then(|q| q.spec.priority_classes.clone());
-                effect.priorities = set(&mut self.classes, name.to_owned(), classes);
-                let keeps = queue.as_ref().is_some_and(|q| {
-                    q.spec.when_not_restartable == sluice_crds::WhenNotRestartable::Keep
-                });
-                effect.keeps = if keeps {
-                    self.keepers.insert(name.to_owned())
-                } else {
-                    self.keepers.remove(name)
-                };
-                self.cluster_queue(name, queue)
-            }
-            Source::Cohort => self.cohort(name, parse(object)?),
-            Source::LocalQueue => {
-                let key = LocalQueueKey::new(namespace, name);
-                let queue: Option<LocalQueue> = parse(object)?;
-                let known = self
-                    .local_queue_specs
-                    .get(&key)
-                    .map(|local_queue| local_queue.cluster_queue.as_str());
-                let new = queue.as_ref().map(|q| q.spec.cluster_queue.as_str());
-                effect.first_choice = known != new;
-                // What is queued there is allowed other priority classes now.
-                let classes = |queue: Option<&str>| queue.and_then(|queue| self.classes.get(queue));
-                effect.priorities = classes(known) != classes(new);
-                self.local_queue(key, queue)
-            }
-            Source::Namespace => {
-                let labels = object.map(|o| o.metadata.labels.clone().unwrap_or_default());
-                let before = self.enforced(name);
-                set(&mut self.namespaces, name.to_owned(), labels);
-                effect.gate = (self.enforced(name) != before).then(Gate::queue_required);
-                if object.is_some_and(|o| o.metadata.deletion_timestamp.is_some()) {
-                    self.terminating.insert(name.to_owned());
-                } else {
-                    self.terminating.remove(name);
-                }
-                self.select(|key, _| &*key.namespace == name)
-            }
-            Source::WorkloadPriorityClass => {
-                let class: Option<WorkloadPriorityClass> = parse(object)?;
-                let value = class.map(|c| c.spec.value);
-                effect.priorities = set(&mut self.workload_priorities, name.to_owned(), value);
-                Vec::new()
-            }
-            Source::PriorityClass => {
-                let class = object.map(|object| &object.data);
-                effect.priorities = self.priority_classes.put(name, class);
-                Vec::new()
-            }
-            Source::LimitRange => {
-                let range: Option<LimitRange> = parse(object)?;
-                let amounts = range.map(|range| container_requests(&range));
-                let is_other = self.additions.set_limit_range(namespace, name, amounts);
-                effect.added = is_other.then(|| Added::To(namespace.into()));
-                Vec::new()
-            }
-            Source::ResourceClaimTemplate => {
-                let template = object.map(|object| &object.data);
-                let is_other = self.devices.put(namespace, name, template);
-                effect.template = is_other.then(|| (namespace.into(), name.into()));
-                Vec::new()
-            }
-            Source::RuntimeClass => {
-                let class: Option<RuntimeClass> = parse(object)?;
-                let amounts = class.as_ref().and_then(overhead);
-                let is_other = self.additions.set_overhead(name, amounts);
-                effect.added = is_other.then_some(Added::ToAny);
-                Vec::new()
-            }
-            Source::Gate => {
-                let Some(gate) = Gate::of_object(name) else {
-                    return Err("its name must be <path>.<domain>".to_owned());
-                };
-                let is_other = self.gates.set(gate.clone(), parse(object)?);
-                if is_other {
-                    self.dependencies.gates_changed();
-                }
-                effect.gate = is_other.then_some(gate);
-                Vec::new()
-            }
-            Source::JobKind
-            | Source::Workload
-            | Source::Pod
-            | Source::Jobs(..)
-            | Source::Dependencies(..) => Vec::new(),
-        };
-        Ok(effect)
     }
 
     /// Takes in that an object can't be read. What was known of it before stays in force. Where nothing is known, what
@@ -341,84 +174,6 @@ impl Cluster {
         local_queue.is_some_and(|local_queue| {
             self.keeps_not_restartable(local_queue.cluster_queue.as_str())
         })
-    }
-
-    fn flavor(&mut self, name: &str, flavor: Option<ResourceFlavor>) -> Vec<Event> {
-        let event = match &flavor {
-            Some(flavor) => Event::UpsertFlavor(translate::flavor(name, &flavor.spec)),
-            None => Event::RemoveFlavor(name.into()),
-        };
-        set(&mut self.flavors, name.to_owned(), flavor.map(|f| f.spec));
-        vec![event]
-    }
-
-    fn cluster_queue(&mut self, name: &str, queue: Option<ClusterQueue>) -> Vec<Event> {
-        let Some(queue) = queue else {
-            self.queues.remove(name);
-            self.selectors.remove(name);
-            self.reservations.remove(name);
-            let mut events = vec![Event::RemoveClusterQueue(name.into())];
-            events.extend(self.select(|_, queue| queue == name));
-            return events;
-        };
-        let translated = translate::cluster_queue(name, &queue.spec);
-        let reservation = queue.spec.reservation.clone();
-        set(&mut self.reservations, name.to_owned(), reservation);
-        let selector = queue.spec.namespace_selector.clone();
-        let selector = selector.map(Selector::try_from);
-        let mut broken = translated
-            .as_ref()
-            .err()
-            .map(|problems| summarize(problems));
-        if let Some(Err(error)) = &selector {
-            broken.get_or_insert_with(|| format!("spec.namespaceSelector: Invalid value: {error}"));
-        }
-        self.selectors
-            .insert(name.to_owned(), selector.and_then(Result::ok));
-        let kept = Kept::new(&queue.metadata, queue.status, broken);
-        self.queues.insert(name.to_owned(), kept);
-        let queue =
-            translated.unwrap_or_else(|_| translate::uncountable_cluster_queue(name, &queue.spec));
-        let mut events = vec![Event::UpsertClusterQueue(queue)];
-        events.extend(self.select(|_, queue| queue == name));
-        events
-    }
-
-    fn cohort(&mut self, name: &str, cohort: Option<Cohort>) -> Vec<Event> {
-        let Some(cohort) = cohort else {
-            self.cohorts.remove(name);
-            return vec![Event::RemoveCohort(name.into())];
-        };
-        let translated = translate::cohort(name, &cohort.spec);
-        let broken = (translated.as_ref().err()).map(|problems| summarize(problems));
-        let kept = Kept::new(&cohort.metadata, cohort.status, broken);
-        self.cohorts.insert(name.to_owned(), kept);
-        let cohort = translated.unwrap_or_else(|_| sluice_engine::Cohort {
-            parent: cohort.spec.parent_name.as_deref().map(Into::into),
-            ..sluice_engine::Cohort::new(name.into())
-        });
-        vec![Event::UpsertCohort(cohort)]
-    }
-
-    fn local_queue(&mut self, key: LocalQueueKey, queue: Option<LocalQueue>) -> Vec<Event> {
-        let Some(queue) = queue else {
-            self.local_queues.remove(&key);
-            self.local_queue_specs.remove(&key);
-            return vec![Event::RemoveLocalQueue(key)];
-        };
-        let status = queue.status.unwrap_or_default();
-        let translated = translate::local_queue(&key, &queue.spec, &status);
-        let broken = (translated.as_ref().err()).map(|problems| summarize(problems));
-        let kept = Kept::new(&queue.metadata, Some(status), broken);
-        self.local_queues.insert(key.clone(), kept);
-        // As a ClusterQueue that can't be counted.
-        let local_queue = translated.unwrap_or_else(|_| sluice_engine::LocalQueue {
-            stop: sluice_engine::StopPolicy::Hold,
-            ..sluice_engine::LocalQueue::new(key.clone(), queue.spec.cluster_queue.as_str().into())
-        });
-        let event = self.local_event(&local_queue);
-        self.local_queue_specs.insert(key, local_queue);
-        vec![event]
     }
 
     /// Tells the engine again about the LocalQueues that `affected` picks, by their own names and
