@@ -80,7 +80,7 @@ impl Writer {
                 let patch = spec_patch(revision, *spec);
                 let api = self.workload_api(&key);
                 // The pod sets are a list and are replaced as a whole by a merge patch.
-                self.settle(
+                self.reply_to(
                     &api,
                     &key.name,
                     deadline(api.patch(&key.name, &params(), &Patch::Merge(patch))).await,
@@ -97,7 +97,7 @@ impl Writer {
                 let api = self.workload_api(&key);
                 let sent =
                     deadline(api.patch_status(&key.name, &params(), &Patch::Merge(patch))).await;
-                self.settle(&api, &key.name, sent).await
+                self.reply_to(&api, &key.name, sent).await
             }
             Write::DeleteWorkload { key, uid, unless } => {
                 self.delete_workload(&key, uid, unless, &resource).await
@@ -116,13 +116,13 @@ impl Writer {
                         deadline(api.patch_status(&key.name, &params(), &patch)).await
                     }
                 };
-                self.settle(&api, &key.name, sent).await
+                self.reply_to(&api, &key.name, sent).await
             }
             Write::PatchPod { key, patch, .. } => {
                 let api = Api::namespaced_with(self.client.clone(), &key.namespace, &resource);
                 let patch = Patch::Strategic(patch);
                 let sent = deadline(api.patch(&key.name, &params(), &patch)).await;
-                self.settle(&api, &key.name, sent).await
+                self.reply_to(&api, &key.name, sent).await
             }
             Write::DeletePod { key, uid, .. } => {
                 let api: Api<Stored<DynamicObject>> =
@@ -184,12 +184,12 @@ impl Writer {
             field_manager: Some(FIELD_MANAGER.to_owned()),
         };
         let sent = deadline(api.create(&params, &object)).await;
-        self.settle(&api, &name, sent).await
+        self.reply_to(&api, &name, sent).await
     }
 
     /// Turns the outcome of a request into a reply. After a conflict the object is read afresh, so
     /// that the next plan is made from what is there and not from a watch that lags.
-    async fn settle(
+    async fn reply_to(
         &self,
         api: &Api<Stored<DynamicObject>>,
         name: &str,

@@ -102,7 +102,7 @@ impl Children {
     }
 
     /// What the child at `key` was found to be it stays.
-    pub fn settle(&mut self, key: &JobKey) {
+    pub fn stop_waiting(&mut self, key: &JobKey) {
         if let Some(mut child) = self.remove(key) {
             child.waits_for = None;
             self.put(key.clone(), child);
@@ -171,7 +171,7 @@ mod tests {
         let mut children = Children::default();
         let (key, child) = mk_child("part", "train-1", Some("middle"));
         children.put(key.clone(), child);
-        children.settle(&key);
+        children.stop_waiting(&key);
         assert!(children.waiting().is_empty() && children.get(&key).is_some());
     }
 }

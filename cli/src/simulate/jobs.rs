@@ -159,7 +159,7 @@ impl Jobs {
     ///
     /// # Errors
     /// The names of those of which nothing is known.
-    pub fn settle(
+    pub fn estimate_durations(
         &mut self,
         durations: &Durations,
         default: Option<Duration>,

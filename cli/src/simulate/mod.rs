@@ -321,7 +321,7 @@ impl Simulate {
             problems.add_text(&"the input", "there is no job: at least one is required");
         }
         if let Some(now) = input.now {
-            self.settle(now, &mut input, &mut problems);
+            self.estimate_durations(now, &mut input, &mut problems);
         }
         if problems.is_empty() {
             Ok(input)
@@ -331,9 +331,9 @@ impl Simulate {
     }
 
     /// Has the jobs of a cluster take what is likely, and notes how that is known.
-    fn settle(&self, now: Time, input: &mut Input, problems: &mut Problems) {
-        let settled = input.jobs.settle(&input.durations, self.duration, now);
-        match settled {
+    fn estimate_durations(&self, now: Time, input: &mut Input, problems: &mut Problems) {
+        let estimated = (input.jobs).estimate_durations(&input.durations, self.duration, now);
+        match estimated {
             Ok(known) => {
                 let known = known
                     .iter()

@@ -66,7 +66,7 @@ impl Controller {
         });
         match self.lineage(key, &record) {
             // Its owner has gone first: it will follow, or lose the reference.
-            Lineage::Orphan if was_child => self.objects.children.settle(key),
+            Lineage::Orphan if was_child => self.objects.children.stop_waiting(key),
             Lineage::Root | Lineage::Orphan => {
                 self.forget_child(key);
                 self.job_seen(key, record);

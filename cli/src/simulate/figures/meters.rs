@@ -129,12 +129,12 @@ impl Meter {
 
     /// The number changes at `at`, which comes after all that it was told before.
     fn change(&mut self, at: i64, by: i128, clock: Clock) {
-        self.settle(at, clock);
+        self.advance_to(at, clock);
         self.level = self.level.saturating_add(by);
     }
 
     /// Takes in what passed until `at`.
-    fn settle(&mut self, at: i64, clock: Clock) {
+    fn advance_to(&mut self, at: i64, clock: Clock) {
         let millis = at.saturating_sub(self.since);
         if millis <= 0 {
             return;
@@ -193,7 +193,7 @@ pub fn measure(basis: Basis<'_>) -> (Vec<QuotaUse>, Series) {
     let usage = usage(quotas, play, clock);
     let mut waiting = waiting(basis, clock);
     for meter in waiting.values_mut() {
-        meter.settle(end, clock);
+        meter.advance_to(end, clock);
     }
     let rows = usage
         .iter()
@@ -278,7 +278,7 @@ fn usage(quotas: &Quotas, play: &Play, clock: Clock) -> Meters {
         }
     }
     for meter in &mut flat {
-        meter.settle(clock.begin.saturating_add(clock.length), clock);
+        meter.advance_to(clock.begin.saturating_add(clock.length), clock);
     }
     index.into_keys().zip(flat).collect()
 }
