@@ -44,7 +44,7 @@ use crate::process::metrics::Metrics;
 use crate::process::notices::Notices;
 use crate::process::pulse::Pulse;
 use crate::process::{clock, health};
-use crate::visibility::{self, ASKED_MAX, Asked, Desk, Explainer, Visibility};
+use crate::visibility::{self, ASKED_MAX, Asked, Explainer, ViewCache, Visibility};
 
 /// How long the controller may take to end what it has under way.
 const STEP_DOWN: Duration = Duration::from_secs(20);
@@ -284,10 +284,10 @@ impl Replica {
         stop: &CancellationToken,
     ) {
         self.election.advertise(port.address());
-        let desk = Desk::open(self.asks.clone(), stop.clone());
-        let explainer = Explainer::new(self.asks.clone(), desk.clone());
+        let view_cache = ViewCache::open(self.asks.clone(), stop.clone());
+        let explainer = Explainer::new(self.asks.clone(), view_cache.clone());
         let basis = visibility::Basis {
-            router: visibility::router(desk, explainer, self.election.leader()),
+            router: visibility::router(view_cache, explainer, self.election.leader()),
             slot,
             tls,
             client: self.clients.write.clone(),

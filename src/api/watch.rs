@@ -93,8 +93,8 @@ pub async fn watch<T>(
     sender: mpsc::Sender<Observation<T>>,
     metrics: Arc<Metrics>,
 ) -> Option<kube::Error> {
-    let ear = metrics.freshness().listen(&resource.plural);
-    let api: Api<Stored<DynamicObject>> = Api::all_with(ear.client(client), &resource);
+    let heartbeat = metrics.freshness().register(&resource.plural);
+    let api: Api<Stored<DynamicObject>> = Api::all_with(heartbeat.client(client), &resource);
     let mut config = watcher::Config::default()
         .timeout(WATCH_SECONDS)
         .page_size(PAGE_SIZE);

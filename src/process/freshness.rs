@@ -38,17 +38,17 @@ struct Watch {
     heard: Arc<AtomicU64>,
 }
 
-/// One watch, until it is dropped.
+/// Notes when one watch is heard, until it is dropped.
 #[derive(Debug)]
-pub struct Ear {
+pub struct WatchHeartbeat {
     freshness: Arc<Freshness>,
     number: u64,
     heard: Arc<AtomicU64>,
 }
 
 impl Freshness {
-    /// Listens to another watch of `resource`. It counts as heard now.
-    pub fn listen(self: &Arc<Self>, resource: &str) -> Ear {
+    /// Registers another watch of `resource`. It counts as heard now.
+    pub fn register(self: &Arc<Self>, resource: &str) -> WatchHeartbeat {
         let heard = Arc::new(AtomicU64::new(Moment::now().as_millis()));
         let mut watches = self.lock();
         let number = watches.next;
@@ -58,7 +58,7 @@ impl Freshness {
             heard: heard.clone(),
         };
         watches.by_number.insert(number, watch);
-        Ear {
+        WatchHeartbeat {
             freshness: self.clone(),
             number,
             heard,
@@ -87,7 +87,7 @@ impl Freshness {
     }
 }
 
-impl Ear {
+impl WatchHeartbeat {
     /// A client for this watch alone: what it is answered is heard.
     pub fn client(&self, client: Client) -> Client {
         let namespace = client.default_namespace().to_owned();
@@ -111,7 +111,7 @@ impl Ear {
     }
 }
 
-impl Drop for Ear {
+impl Drop for WatchHeartbeat {
     fn drop(&mut self) {
         self.freshness.lock().by_number.remove(&self.number);
     }
@@ -129,7 +129,7 @@ mod tests {
     fn one_silent_watch_is_enough_until_it_ends() {
         let freshness = Arc::new(Freshness::default());
         assert!(freshness.is_fresh(), "there is none");
-        let (one, other) = (freshness.listen("pods"), freshness.listen("jobs"));
+        let (one, other) = (freshness.register("pods"), freshness.register("jobs"));
         assert!(freshness.is_fresh(), "they have just begun");
         one.heard.store(0, Ordering::Relaxed);
         assert!(!freshness.is_fresh(), "one was never heard");

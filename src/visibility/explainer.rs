@@ -16,7 +16,7 @@ use super::fair_semaphore::Turns;
 use super::pending::queue_ref::QueueRef;
 use super::problem::Problem;
 use super::question::Asked;
-use super::views::Desk;
+use super::views::ViewCache;
 use crate::process::clock;
 
 /// The controller is asked no more often than this, for whatever workloads.
@@ -30,16 +30,16 @@ const READERS_MAX: usize = 64;
 #[derive(Debug, Clone)]
 pub struct Explainer {
     asks: mpsc::Sender<Asked>,
-    desk: Desk,
+    view_cache: ViewCache,
     turns: Turns,
 }
 
 impl Explainer {
-    /// Asks over `asks`, and takes places from the lists of `desk`.
-    pub fn new(asks: mpsc::Sender<Asked>, desk: Desk) -> Self {
+    /// Asks over `asks`, and takes places from the lists of `view_cache`.
+    pub fn new(asks: mpsc::Sender<Asked>, view_cache: ViewCache) -> Self {
         Self {
             asks,
-            desk,
+            view_cache,
             turns: Turns::new(READERS_MAX),
         }
     }
@@ -62,7 +62,7 @@ impl Explainer {
         let stated = &findings.stated;
         let place = stated.local_queue.clone().map(QueueRef::LocalQueue);
         let view = match place.filter(|_| stated.state == State::Pending) {
-            Some(place) => match self.desk.view(place).await {
+            Some(place) => match self.view_cache.view(place).await {
                 Ok(view) => Some(view),
                 // What else is known is told without its place.
                 Err(Problem::NotFound { .. } | Problem::TooMany { .. }) => None,

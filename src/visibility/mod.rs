@@ -3,7 +3,7 @@
 //! server passes requests on that it has authenticated and authorized.
 //!
 //! ```text
-//! API server ──TLS──▶ serve ──▶ routes ──▶ Desk, Explainer ── Asked ──▶ the controller, between two cycles
+//! API server ──TLS──▶ serve ──▶ routes ──▶ ViewCache, Explainer ── Asked ──▶ the controller, between two cycles
 //!                       └─ forward ──▶ the leader, where this replica does not lead
 //! ```
 //!
@@ -36,4 +36,4 @@ pub use pending::waiting::{Job, Waiting, Why};
 pub use question::{ASKED_MAX, Asked};
 pub use routes::router;
 pub use serve::{Basis, Visibility};
-pub use views::Desk;
+pub use views::ViewCache;

@@ -18,19 +18,23 @@ use super::pending::queue_ref::QueueRef;
 use super::pending::summary::PendingWorkloadsSummary;
 use super::problem::Problem;
 use super::table::Form;
-use super::views::Desk;
+use super::views::ViewCache;
 use crate::process::lease::Leader;
 
 #[derive(Clone)]
 struct Reception {
-    desk: Desk,
+    view_cache: ViewCache,
     explainer: Explainer,
     callers: Callers,
     leader: watch::Receiver<Leader>,
 }
 
 /// All paths. Where this replica does not lead, only those that say what there is are answered.
-pub fn router(desk: Desk, explainer: Explainer, leader: watch::Receiver<Leader>) -> Router {
+pub fn router(
+    view_cache: ViewCache,
+    explainer: Explainer,
+    leader: watch::Receiver<Leader>,
+) -> Router {
     let root = discovery::root();
     let group = format!("/apis/{}", discovery::GROUP);
     let of_cluster_queue = format!("{root}/clusterqueues/{{name}}/pendingworkloads");
@@ -62,7 +66,7 @@ pub fn router(desk: Desk, explainer: Explainer, leader: watch::Receiver<Leader>)
         .fallback(|| async { Problem::NoSuchPath })
         .method_not_allowed_fallback(|| async { Problem::Method })
         .with_state(Reception {
-            desk,
+            view_cache,
             explainer,
             callers: Callers::default(),
             leader,
@@ -181,7 +185,7 @@ impl Reception {
         let page = Page::read(query)?;
         self.leads()?;
         let _question = self.callers.ask(caller)?;
-        let view = self.desk.view(place.clone()).await?;
+        let view = self.view_cache.view(place.clone()).await?;
         let summary = PendingWorkloadsSummary::new(&view, &place, page)?;
         Ok(form.answer(&summary))
     }

@@ -35,7 +35,7 @@ type Answer = Result<Arc<View>, Problem>;
 
 /// Where readers ask for a view.
 #[derive(Debug, Clone)]
-pub struct Desk(mpsc::Sender<Request>);
+pub struct ViewCache(mpsc::Sender<Request>);
 
 #[derive(Debug)]
 struct Request {
@@ -43,7 +43,7 @@ struct Request {
     reply: oneshot::Sender<Answer>,
 }
 
-impl Desk {
+impl ViewCache {
     /// Keeps views until `stop`. `asks` leads to the controller.
     pub fn open(asks: mpsc::Sender<Asked>, stop: CancellationToken) -> Self {
         let (sender, requests) = mpsc::channel(REQUESTS_MAX);

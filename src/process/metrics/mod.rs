@@ -121,7 +121,7 @@ impl Metrics {
 
     /// All metrics, in this format.
     pub fn text(&self, exposition: Exposition) -> String {
-        self.traffic.listen(&self.freshness);
+        self.traffic.read_silences(&self.freshness);
         self.process.read(&self.pulse);
         let mut text = String::new();
         // Writing to a String can't fail.

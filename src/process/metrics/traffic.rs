@@ -43,7 +43,7 @@ impl TrafficSeries {
     }
 
     /// Finds out how long each watch has been silent.
-    pub(super) fn listen(&self, freshness: &Freshness) {
+    pub(super) fn read_silences(&self, freshness: &Freshness) {
         let mut levels = BTreeMap::new();
         for (resource, silence) in freshness.silences() {
             let level: &mut f64 = levels.entry(vec![resource]).or_default();

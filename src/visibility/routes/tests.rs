@@ -82,8 +82,8 @@ fn mk_router(leader: Leader) -> Router {
 }
 
 fn mk_paths(asks: mpsc::Sender<Asked>, leader: watch::Receiver<Leader>) -> Router {
-    let desk = Desk::open(asks.clone(), CancellationToken::new());
-    router(desk.clone(), Explainer::new(asks, desk), leader)
+    let view_cache = ViewCache::open(asks.clone(), CancellationToken::new());
+    router(view_cache.clone(), Explainer::new(asks, view_cache), leader)
 }
 
 async fn answer(router: &Router, method: Method, path: &str) -> (u16, Option<String>, Value) {

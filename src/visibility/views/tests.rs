@@ -10,7 +10,7 @@ use crate::visibility::question::ASKED_MAX;
 
 /// A controller with one ClusterQueue, which counts how often it is asked.
 struct FakeController {
-    desk: Desk,
+    view_cache: ViewCache,
     asked: mpsc::UnboundedReceiver<QueueRef>,
 }
 
@@ -27,7 +27,7 @@ impl FakeController {
             }
         });
         Self {
-            desk: Desk::open(asks, CancellationToken::new()),
+            view_cache: ViewCache::open(asks, CancellationToken::new()),
             asked,
         }
     }
@@ -69,19 +69,19 @@ async fn the_controller_is_asked_once_a_second_however_many_read() {
     // All at once, about both LocalQueues and the ClusterQueue of both.
     let places = [of("q"), of("r"), QueueRef::ClusterQueue("cq".into())];
     let readers = places.iter().cycle().take(60).cloned();
-    let read = readers.map(|place| controller.desk.view(place));
+    let read = readers.map(|place| controller.view_cache.view(place));
     for view in futures::future::join_all(read).await {
         assert_eq!(view.unwrap().len(), 2);
     }
     assert_eq!(controller.asked(), 1);
     advance(FRESH_FOR / 2).await;
-    controller.desk.view(of("q")).await.unwrap();
+    controller.view_cache.view(of("q")).await.unwrap();
     assert_eq!(controller.asked(), 0, "it is fresh");
     advance(FRESH_FOR).await;
-    let stale = controller.desk.view(of("q")).await.unwrap();
+    let stale = controller.view_cache.view(of("q")).await.unwrap();
     controller.settle().await;
     assert_eq!(controller.asked(), 1, "the next one is taken meanwhile");
-    let next = controller.desk.view(of("q")).await.unwrap();
+    let next = controller.view_cache.view(of("q")).await.unwrap();
     assert!(stale.taken < next.taken);
     sleep(KEPT_FOR * 3).await;
     assert_eq!(controller.asked(), 0, "nobody reads any more");
@@ -90,20 +90,20 @@ async fn the_controller_is_asked_once_a_second_however_many_read() {
 #[tokio::test(start_paused = true)]
 async fn a_queue_that_is_not_there_is_not_found() {
     let controller = FakeController::start(None);
-    let told = controller.desk.view(of("q")).await.unwrap_err();
+    let told = controller.view_cache.view(of("q")).await.unwrap_err();
     assert_eq!(told, of("q").not_found());
     // It points to another ClusterQueue than the one that was answered with.
     let controller = FakeController::start(Some(mk_queue(&["r"])));
-    let told = controller.desk.view(of("q")).await.unwrap_err();
+    let told = controller.view_cache.view(of("q")).await.unwrap_err();
     assert_eq!(told, of("q").not_found());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_controller_that_hangs_keeps_nobody_waiting_for_ever() {
     let (asks, _questions) = mpsc::channel(ASKED_MAX);
-    let desk = Desk::open(asks, CancellationToken::new());
+    let view_cache = ViewCache::open(asks, CancellationToken::new());
     let begun = Instant::now();
-    let readers = (0..1000).map(|n| desk.view(of(&format!("q-{n}"))));
+    let readers = (0..1000).map(|n| view_cache.view(of(&format!("q-{n}"))));
     for answer in futures::future::join_all(readers).await {
         assert_eq!(answer.unwrap_err(), Problem::Busy);
     }
@@ -117,7 +117,7 @@ async fn more_than_is_kept_is_not_listed() {
     taken.waiting = vec![one; WAITING_MAX + 1];
     let mut controller = FakeController::start(Some(taken));
     for place in [of("q"), of("q"), QueueRef::ClusterQueue("cq".into())] {
-        let told = controller.desk.view(place).await.unwrap_err();
+        let told = controller.view_cache.view(place).await.unwrap_err();
         assert_eq!(
             told.message(),
             "more than 300000 wait in this queue, which is more than is listed; see its status"
