@@ -40,7 +40,7 @@ pub use api::explanation::{
 pub use api::flavor::{Flavor, FlavorFungibility, FlavorPreference, WhenCanBorrow, WhenCanPreempt};
 pub use api::limits;
 pub use api::names::{
-    CohortName, FlavorName, LocalQueueKey, NodeName, PodSetName, QueueName, ResourceName,
+    ClusterQueueName, CohortName, FlavorName, LocalQueueKey, NodeName, PodSetName, ResourceName,
     WorkloadId,
 };
 pub use api::node_selection::{

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use kube::api::DynamicObject;
 use serde::de::DeserializeOwned;
 use sluice_crds::{ClusterQueue, Cohort};
-use sluice_engine::{Engine, Event, QueueName, Settings, Time, UndeclaredResources};
+use sluice_engine::{ClusterQueueName, Engine, Event, Settings, Time, UndeclaredResources};
 use sluice_translate as translate;
 use sluice_webhooks::{GroupLimits, QuotaLimits, Uncovered};
 
@@ -15,7 +15,7 @@ use sluice_webhooks::{GroupLimits, QuotaLimits, Uncovered};
 pub struct QuotaBook {
     engine: Engine,
     settings: Settings,
-    queues: BTreeMap<QueueName, sluice_engine::ClusterQueue>,
+    queues: BTreeMap<ClusterQueueName, sluice_engine::ClusterQueue>,
     cohorts: BTreeMap<String, sluice_engine::Cohort>,
 }
 
@@ -40,7 +40,7 @@ impl QuotaBook {
     pub fn set_queue(&mut self, name: &str, object: Option<&DynamicObject>) -> bool {
         let queue = object.and_then(parse::<ClusterQueue>);
         let queue = queue.and_then(|queue| translate::cluster_queue(name, &queue.spec).ok());
-        let name = QueueName::from(name);
+        let name = ClusterQueueName::from(name);
         if self.queues.get(&name) == queue.as_ref() {
             return false;
         }
@@ -104,7 +104,7 @@ impl QuotaBook {
             .collect()
     }
 
-    fn limits_of(&self, name: &QueueName) -> Option<QuotaLimits> {
+    fn limits_of(&self, name: &ClusterQueueName) -> Option<QuotaLimits> {
         let queue = self.queues.get(name)?;
         let largest = self.engine.largest_requests(name)?;
         let mut covered = BTreeSet::new();

@@ -5,7 +5,7 @@ use axum::http::HeaderMap;
 use axum::response::Response;
 use axum::routing::{MethodRouter, get};
 use axum::{Json, Router};
-use sluice_engine::{LocalQueueKey, NodeName, QueueName};
+use sluice_engine::{ClusterQueueName, LocalQueueKey, NodeName};
 use tokio::sync::watch;
 
 use super::caller::{Caller, Callers};
@@ -89,7 +89,7 @@ async fn cluster_queue(
     Path(name): Path<String>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
-    let place = QueueRef::ClusterQueue(QueueName::from(name));
+    let place = QueueRef::ClusterQueue(ClusterQueueName::from(name));
     let query = query.as_deref();
     reception.pending(&caller, &form, place, query).await
 }
@@ -144,7 +144,7 @@ async fn tree(
     form: Form,
     Path(name): Path<String>,
 ) -> Result<Response, Problem> {
-    let of = NodeName::Queue(name.into());
+    let of = NodeName::ClusterQueue(name.into());
     reception.tree(&caller, &form, of).await
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use sluice_crds as crds;
 use sluice_engine as engine;
-use sluice_engine::{Amount, QueueName, ResourceName, Time};
+use sluice_engine::{Amount, ClusterQueueName, ResourceName, Time};
 use sluice_kinds::Problem;
 use sluice_kinds::template::Placement;
 use sluice_kinds::view::PodSetView;
@@ -53,7 +53,7 @@ pub fn admission<S: BuildHasher>(
         .collect();
     if problems.is_empty() {
         Ok(engine::Admission {
-            queue: QueueName::from(admission.cluster_queue.as_str()),
+            queue: ClusterQueueName::from(admission.cluster_queue.as_str()),
             cohort: admission.cohort_name.as_deref().map(Into::into),
             since: Time::default(),
             unused_since: None,
@@ -110,7 +110,7 @@ pub fn pod_admission(pod: ReleasedPod<'_>) -> engine::Admission {
         .filter_map(|resource| Some((resource.clone(), amount(&resource)?)))
         .collect();
     engine::Admission {
-        queue: QueueName::from(cluster_queue),
+        queue: ClusterQueueName::from(cluster_queue),
         cohort: cohort.map(Into::into),
         since: Time::default(),
         unused_since: None,

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use sluice_engine::{LocalQueueKey, PodSet, QueueName, Time, WorkloadId};
+use sluice_engine::{ClusterQueueName, LocalQueueKey, PodSet, Time, WorkloadId};
 
 use super::durations::{Asked, Durations, Source};
 use super::play::{self, Start, id_of};
@@ -107,7 +107,7 @@ impl InputJob {
     }
 
     /// The ClusterQueue whose quota it holds, or waits for.
-    pub fn cluster_queue<'a>(&'a self, quotas: &'a Quotas) -> Option<&'a QueueName> {
+    pub fn cluster_queue<'a>(&'a self, quotas: &'a Quotas) -> Option<&'a ClusterQueueName> {
         match self.seen.as_ref().map(|seen| &seen.start) {
             Some(Start::Admitted { admission, .. } | Start::Evicting { admission, .. }) => {
                 Some(&admission.queue)

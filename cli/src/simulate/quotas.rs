@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use kube::core::{Selector, SelectorExt as _};
 use sluice_crds::{QueuePriorityClasses, UndeclaredResources};
 use sluice_engine::{
-    ClusterQueue, Cohort, CohortName, Event, FairPreemption, Flavor, FlavorName, LocalQueue,
-    LocalQueueKey, QueueName, ResourceGroup, Settings,
+    ClusterQueue, ClusterQueueName, Cohort, CohortName, Event, FairPreemption, Flavor, FlavorName,
+    LocalQueue, LocalQueueKey, ResourceGroup, Settings,
 };
 use sluice_kinds::priority_classes::{DisallowedClass, PriorityClasses, PriorityFrom};
 
@@ -24,9 +24,9 @@ pub struct Quotas {
     /// Cohorts that have an object.
     pub cohorts: BTreeMap<CohortName, Cohort>,
     /// ClusterQueues.
-    pub queues: BTreeMap<QueueName, ClusterQueue>,
+    pub queues: BTreeMap<ClusterQueueName, ClusterQueue>,
     /// Which namespaces each of them takes. None: none.
-    pub selectors: BTreeMap<QueueName, Option<Selector>>,
+    pub selectors: BTreeMap<ClusterQueueName, Option<Selector>>,
     /// LocalQueues.
     pub locals: BTreeMap<LocalQueueKey, LocalQueue>,
     /// The labels of namespaces.
@@ -34,11 +34,11 @@ pub struct Quotas {
     /// WorkloadPriorityClasses.
     pub workload_priorities: BTreeMap<String, i32>,
     /// What ClusterQueues say of the classes of their jobs, if anything.
-    pub class_rules: BTreeMap<QueueName, QueuePriorityClasses>,
+    pub class_rules: BTreeMap<ClusterQueueName, QueuePriorityClasses>,
     /// PriorityClasses.
     pub priority_classes: PriorityClasses,
     /// ClusterQueues that keep pods which nobody would make again: these are not evicted, and may not borrow.
-    pub keepers: BTreeSet<QueueName>,
+    pub keepers: BTreeSet<ClusterQueueName>,
 }
 
 impl Quotas {
@@ -58,7 +58,7 @@ impl Quotas {
     }
 
     /// The ClusterQueue that a LocalQueue points to.
-    pub fn queue_of(&self, local: &LocalQueueKey) -> Option<&QueueName> {
+    pub fn queue_of(&self, local: &LocalQueueKey) -> Option<&ClusterQueueName> {
         self.locals.get(local).map(|local| &local.cluster_queue)
     }
 
@@ -92,7 +92,7 @@ impl Quotas {
     }
 
     /// The cohort at the top of the tree that a ClusterQueue shares in.
-    pub fn root_of(&self, queue: &QueueName) -> Option<&CohortName> {
+    pub fn root_of(&self, queue: &ClusterQueueName) -> Option<&CohortName> {
         let cohort = self.queues.get(queue)?.cohort.as_ref()?;
         Some(self.root_of_cohort(cohort))
     }

@@ -4,20 +4,20 @@
 use std::collections::BTreeMap;
 
 use sluice_engine::{
-    Admission, Amount, ClusterQueue, Cohort, CohortName, Event, FlavorName, QueueName, Quota,
-    ResourceGroup, ResourceName,
+    Admission, Amount, ClusterQueue, ClusterQueueName, Cohort, CohortName, Event, FlavorName,
+    Quota, ResourceGroup, ResourceName,
 };
 
 type Cell = (FlavorName, ResourceName);
 
 /// What is charged to each queue.
 #[derive(Default)]
-pub struct Charges(BTreeMap<(QueueName, Cell), i128>);
+pub struct Charges(BTreeMap<(ClusterQueueName, Cell), i128>);
 
 /// Queues and cohorts as they were told.
 #[derive(Default)]
 pub struct Quotas {
-    queues: BTreeMap<QueueName, ClusterQueue>,
+    queues: BTreeMap<ClusterQueueName, ClusterQueue>,
     cohorts: BTreeMap<CohortName, Cohort>,
 }
 

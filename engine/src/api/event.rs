@@ -1,7 +1,7 @@
 //! Events and decisions: what goes into the engine, and what comes out of it.
 
 use crate::api::flavor::Flavor;
-use crate::api::names::{CohortName, FlavorName, LocalQueueKey, QueueName, WorkloadId};
+use crate::api::names::{ClusterQueueName, CohortName, FlavorName, LocalQueueKey, WorkloadId};
 use crate::api::queues::{ClusterQueue, Cohort, LocalQueue};
 use crate::api::workload::{Admission, Workload};
 
@@ -19,7 +19,7 @@ pub enum Event {
     /// A ClusterQueue was created or changed.
     UpsertClusterQueue(ClusterQueue),
     /// A ClusterQueue was deleted. Usage of its name remains.
-    RemoveClusterQueue(QueueName),
+    RemoveClusterQueue(ClusterQueueName),
     /// A LocalQueue was created or changed.
     UpsertLocalQueue(LocalQueue),
     /// A LocalQueue was deleted.

@@ -3,7 +3,7 @@
 
 use crate::api::amount::Amount;
 use crate::api::names::{
-    FlavorName, LocalQueueKey, PodSetName, QueueName, ResourceName, WorkloadId,
+    ClusterQueueName, FlavorName, LocalQueueKey, PodSetName, ResourceName, WorkloadId,
 };
 use crate::api::node_selection::Mismatch;
 use crate::api::status::{InactiveReason, PendingReason};
@@ -15,12 +15,12 @@ pub enum Explanation {
     /// It is admitted, or its admission is being written.
     Admitted {
         /// The ClusterQueue of its admission.
-        queue: QueueName,
+        queue: ClusterQueueName,
     },
     /// It is evicted but has not stopped yet.
     Evicting {
         /// The ClusterQueue of its admission.
-        queue: QueueName,
+        queue: ClusterQueueName,
     },
     /// It is not considered for now.
     Inactive,
@@ -37,33 +37,33 @@ pub enum Explanation {
         /// The LocalQueue.
         local_queue: LocalQueueKey,
         /// The ClusterQueue.
-        queue: QueueName,
+        queue: ClusterQueueName,
     },
     /// The ClusterQueue that its LocalQueue points to doesn't exist.
     ClusterQueueNotFound {
         /// The LocalQueue.
         local_queue: LocalQueueKey,
         /// The ClusterQueue.
-        queue: QueueName,
+        queue: ClusterQueueName,
     },
     /// The ClusterQueue admits nothing.
     ClusterQueueInactive {
         /// The ClusterQueue.
-        queue: QueueName,
+        queue: ClusterQueueName,
         /// Why.
         reason: InactiveReason,
     },
     /// It requests a resource that the ClusterQueue has no quota for.
     NoQuota {
         /// The ClusterQueue.
-        queue: QueueName,
+        queue: ClusterQueueName,
         /// The resource.
         resource: ResourceName,
     },
     /// It does not fit.
     DoesNotFit {
         /// The ClusterQueue.
-        queue: QueueName,
+        queue: ClusterQueueName,
         /// The pod set without a flavor; none if the workload has only one.
         pod_set: Option<PodSetName>,
         /// Why each flavor does not fit, in the order in which they are tried.
@@ -72,54 +72,54 @@ pub enum Explanation {
     /// Each of its pod sets fits by itself, but there can never be enough for all of them together.
     NeverFitsTogether {
         /// The ClusterQueue.
-        queue: QueueName,
+        queue: ClusterQueueName,
     },
     /// There are more combinations of flavors for its pod sets than are tried, and those that were tried don't fit
     /// whatever the usage.
     TooManyCombinations {
         /// The ClusterQueue.
-        queue: QueueName,
+        queue: ClusterQueueName,
     },
     /// The ClusterQueue is `StrictFIFO`, and its head does not fit.
     BehindHead {
         /// The ClusterQueue.
-        queue: QueueName,
+        queue: ClusterQueueName,
         /// The head. Its name is part of the text where that is given.
         head: WorkloadId,
     },
     /// It backs off until some time.
     BackingOff {
         /// The ClusterQueue, if there is one.
-        queue: QueueName,
+        queue: ClusterQueueName,
         /// The time.
         until: Time,
     },
     /// The limit of queued workloads is reached, and all of them come before this one.
     QueueFull {
         /// The ClusterQueue.
-        queue: QueueName,
+        queue: ClusterQueueName,
         /// The limit.
         max: usize,
     },
     /// It would fit, but the quota is reserved for earlier workloads that wait for others to stop.
     QuotaReserved {
         /// The ClusterQueue.
-        queue: QueueName,
+        queue: ClusterQueueName,
     },
     /// It would have to preempt workloads that were preempted already in this preemption round.
     TargetsProtected {
         /// The ClusterQueue.
-        queue: QueueName,
+        queue: ClusterQueueName,
     },
     /// Quota is reserved for it. It is admitted when evicted workloads have stopped.
     Nominated {
         /// The ClusterQueue.
-        queue: QueueName,
+        queue: ClusterQueueName,
     },
     /// No reason is known: the next decision will tell.
     Queued {
         /// The ClusterQueue.
-        queue: QueueName,
+        queue: ClusterQueueName,
     },
 }
 

@@ -64,7 +64,7 @@ macro_rules! names {
 
 names! {
     /// The name of a ClusterQueue.
-    QueueName;
+    ClusterQueueName;
     /// The name of a Cohort.
     CohortName;
     /// The name of a ResourceFlavor.
@@ -123,5 +123,5 @@ pub enum NodeName {
     /// A cohort.
     Cohort(CohortName),
     /// A ClusterQueue.
-    Queue(QueueName),
+    ClusterQueue(ClusterQueueName),
 }

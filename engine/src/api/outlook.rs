@@ -7,13 +7,15 @@ use std::collections::BTreeMap;
 
 use crate::api::amount::Amount;
 use crate::api::explanation::MissReason;
-use crate::api::names::{CohortName, FlavorName, PodSetName, QueueName, ResourceName, WorkloadId};
+use crate::api::names::{
+    ClusterQueueName, CohortName, FlavorName, PodSetName, ResourceName, WorkloadId,
+};
 
 /// What keeps a workload waiting that is queued in a ClusterQueue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outlook {
     /// The ClusterQueue.
-    pub queue: QueueName,
+    pub queue: ClusterQueueName,
     /// The number of workloads of the same ClusterQueue that come before it.
     pub ahead: usize,
     /// The head, if that is another workload.
@@ -52,7 +54,7 @@ pub struct ShortResource {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LimitingNode {
     /// The ClusterQueue: it may not use, or borrow, more.
-    Queue(QueueName),
+    Queue(ClusterQueueName),
     /// A cohort: the nodes below it together may not.
     Cohort(CohortName),
 }
@@ -61,7 +63,7 @@ pub enum LimitingNode {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trials {
     /// The ClusterQueue.
-    pub queue: QueueName,
+    pub queue: ClusterQueueName,
     /// Whether it would fit if nothing else used quota.
     pub ever_fits: bool,
     /// Each pod set in each flavor, in the order in which they are tried.

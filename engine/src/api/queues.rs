@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::api::amount::Amount;
 use crate::api::flavor::FlavorFungibility;
-use crate::api::names::{CohortName, LocalQueueKey, QueueName, ResourceName};
+use crate::api::names::{ClusterQueueName, CohortName, LocalQueueKey, ResourceName};
 use crate::api::preemption::Preemption;
 use crate::api::quota::ResourceGroup;
 use crate::api::share::Weight;
@@ -30,7 +30,7 @@ pub struct Cohort {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterQueue {
     /// Its name.
-    pub name: QueueName,
+    pub name: ClusterQueueName,
     /// Its cohort. A cohort that does not exist is a root without quota.
     pub cohort: Option<CohortName>,
     /// Whether a workload that does not fit blocks later ones.
@@ -110,7 +110,7 @@ pub struct LocalQueue {
     /// Its namespace and name.
     pub key: LocalQueueKey,
     /// The ClusterQueue that its workloads are queued in.
-    pub cluster_queue: QueueName,
+    pub cluster_queue: ClusterQueueName,
     /// Whether its workloads are admitted, and what happens to admitted ones.
     pub stop: StopPolicy,
     /// Whether the ClusterQueue's namespace selector matches this namespace.
@@ -144,7 +144,7 @@ impl Cohort {
 
 impl ClusterQueue {
     /// A queue without quota and cohort, with defaults for the rest.
-    pub fn new(name: QueueName) -> Self {
+    pub fn new(name: ClusterQueueName) -> Self {
         Self {
             name,
             cohort: None,
@@ -187,7 +187,7 @@ impl UndeclaredResources {
 
 impl LocalQueue {
     /// A LocalQueue of `cluster_queue`, which selects its namespace.
-    pub fn new(key: LocalQueueKey, cluster_queue: QueueName) -> Self {
+    pub fn new(key: LocalQueueKey, cluster_queue: ClusterQueueName) -> Self {
         Self {
             key,
             cluster_queue,

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::api::amount::Amount;
-use crate::api::names::{CohortName, FlavorName, NodeName, QueueName, ResourceName, WorkloadId};
+use crate::api::names::{
+    ClusterQueueName, CohortName, FlavorName, NodeName, ResourceName, WorkloadId,
+};
 use crate::api::queues::Consumed;
 use crate::api::quota::Quota;
 use crate::api::share::{Share, Weight};
@@ -214,7 +216,7 @@ pub enum LocalQueueInactiveReason {
     /// The ClusterQueue doesn't select its namespace.
     NamespaceNotSelected,
     /// The ClusterQueue doesn't exist.
-    ClusterQueueNotFound(QueueName),
+    ClusterQueueNotFound(ClusterQueueName),
     /// The ClusterQueue is inactive.
     ClusterQueueInactive(InactiveReason),
 }
@@ -224,11 +226,11 @@ pub enum LocalQueueInactiveReason {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot {
     /// The usage of each ClusterQueue name, whether or not its object exists.
-    pub queues: BTreeMap<QueueName, ByFlavor<Amount>>,
+    pub queues: BTreeMap<ClusterQueueName, ByFlavor<Amount>>,
     /// The usage of each cohort by nodes below it.
     pub cohorts: BTreeMap<CohortName, ByFlavor<Amount>>,
     /// The queued workloads of each ClusterQueue, in order.
-    pub pending: BTreeMap<QueueName, Vec<WorkloadId>>,
+    pub pending: BTreeMap<ClusterQueueName, Vec<WorkloadId>>,
 }
 
 /// The amounts of each resource in all flavors together.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::api::amount::Amount;
 use crate::api::names::{
-    CohortName, FlavorName, LocalQueueKey, PodSetName, QueueName, ResourceName, WorkloadId,
+    ClusterQueueName, CohortName, FlavorName, LocalQueueKey, PodSetName, ResourceName, WorkloadId,
 };
 use crate::api::node_selection::{NodeSelectorTerm, Toleration};
 use crate::api::quota::Borrowing;
@@ -76,7 +76,7 @@ pub enum WorkloadState {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Admission {
     /// The ClusterQueue that the usage counts in.
-    pub queue: QueueName,
+    pub queue: ClusterQueueName,
     /// The cohort that this ClusterQueue was in at the admission. It says where the usage counts if the
     /// ClusterQueue has been deleted and the engine never knew it.
     pub cohort: Option<CohortName>,

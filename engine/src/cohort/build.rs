@@ -132,7 +132,7 @@ impl Config {
                 tree.cohorts.insert(name.clone(), id);
                 id
             }
-            NodeName::Queue(name) => {
+            NodeName::ClusterQueue(name) => {
                 let config = self.queues.get(name);
                 let groups = config.map(|config| config.resource_groups.as_slice());
                 let weight = config.map(|config| config.fair_weight).unwrap_or_default();

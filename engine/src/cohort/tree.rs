@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::api::amount::Amount;
-use crate::api::names::{CohortName, NodeName, QueueName, ResourceName, WorkloadId};
+use crate::api::names::{ClusterQueueName, CohortName, NodeName, ResourceName, WorkloadId};
 use crate::api::outlook::LimitingNode;
 use crate::api::queues::ClusterQueue;
 use crate::api::status::InactiveReason;
@@ -58,7 +58,7 @@ pub(crate) struct QueueNode {
 /// The queues of a tree, by name and by node.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TreeQueues {
-    ids: BTreeMap<QueueName, NodeId>,
+    ids: BTreeMap<ClusterQueueName, NodeId>,
     /// None for a cohort.
     nodes: Vec<Option<QueueNode>>,
 }
@@ -90,11 +90,11 @@ impl TreeQueues {
         }
     }
 
-    pub(crate) fn node(&self, name: &QueueName) -> Option<NodeId> {
+    pub(crate) fn node(&self, name: &ClusterQueueName) -> Option<NodeId> {
         self.ids.get(name).copied()
     }
 
-    pub(crate) fn get(&self, name: &QueueName) -> Option<&QueueNode> {
+    pub(crate) fn get(&self, name: &ClusterQueueName) -> Option<&QueueNode> {
         self.at(self.node(name)?)
     }
 
@@ -112,7 +112,7 @@ impl TreeQueues {
     }
 
     /// All of them, by name.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&QueueName, &QueueNode)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&ClusterQueueName, &QueueNode)> {
         let node = |(name, id): (_, &NodeId)| Some((name, self.at(*id)?));
         self.ids.iter().filter_map(node)
     }
@@ -125,7 +125,7 @@ impl CohortTree {
     }
 
     /// Why a queue of this tree admits nothing.
-    pub(crate) fn queue_inactive(&self, queue: &QueueName) -> Option<&InactiveReason> {
+    pub(crate) fn queue_inactive(&self, queue: &ClusterQueueName) -> Option<&InactiveReason> {
         let own = || self.queues.get(queue).and_then(|n| n.inactive.as_ref());
         self.inactive.as_ref().or_else(own)
     }
@@ -136,7 +136,7 @@ impl CohortTree {
     }
 
     /// Re-opens a class for the next decision.
-    pub(crate) fn reopen(&mut self, queue: &QueueName, class: ClassId) {
+    pub(crate) fn reopen(&mut self, queue: &ClusterQueueName, class: ClassId) {
         if let Some(node) = self.queues.node(queue) {
             self.reopened.reopen(ClassRef { node, id: class });
         }

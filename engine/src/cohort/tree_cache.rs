@@ -8,7 +8,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::api::names::{NodeName, QueueName, WorkloadId};
+use crate::api::names::{ClusterQueueName, NodeName, WorkloadId};
 use crate::cohort::tree::CohortTree;
 use crate::queue::cluster_queue::ClusterQueueStates;
 use crate::quota::config::Config;
@@ -47,7 +47,7 @@ impl CohortTrees {
         &mut self,
         config: &Config,
         cluster_queues: &ClusterQueueStates,
-    ) -> Vec<QueueName> {
+    ) -> Vec<ClusterQueueName> {
         let mut queues = Vec::new();
         while let Some(node) = self.without_tree.pop_first() {
             // The new tree may include an existing one that the change did not name, by a link from here.
@@ -58,7 +58,7 @@ impl CohortTrees {
             for member in &tree.members {
                 self.tree_of_node.insert(member.clone(), key.clone());
                 self.without_tree.remove(member);
-                if let NodeName::Queue(queue) = member {
+                if let NodeName::ClusterQueue(queue) = member {
                     queues.push(queue.clone());
                 }
             }
@@ -85,15 +85,19 @@ impl CohortTrees {
 
     /// The tree of a queue, if it exists, to change its usage or what it considers again. The next decision
     /// runs a cycle over it.
-    pub(crate) fn tree_mut(&mut self, queue: &QueueName) -> Option<&mut CohortTree> {
-        let key = self.tree_of_node.get(&NodeName::Queue(queue.clone()))?;
+    pub(crate) fn tree_mut(&mut self, queue: &ClusterQueueName) -> Option<&mut CohortTree> {
+        let key = self
+            .tree_of_node
+            .get(&NodeName::ClusterQueue(queue.clone()))?;
         self.changed.insert(key.clone());
         self.trees.get_mut(key)
     }
 
     /// Re-opens the tree if the workload had a reservation, which others may use now.
-    pub(crate) fn reopen_if_reserved(&mut self, queue: &QueueName, id: &WorkloadId) {
-        let key = self.tree_of_node.get(&NodeName::Queue(queue.clone()));
+    pub(crate) fn reopen_if_reserved(&mut self, queue: &ClusterQueueName, id: &WorkloadId) {
+        let key = self
+            .tree_of_node
+            .get(&NodeName::ClusterQueue(queue.clone()));
         if let Some(key) = key
             && let Some(tree) = self.trees.get_mut(key)
             && tree.with_reservation.contains(id)
@@ -104,8 +108,10 @@ impl CohortTrees {
     }
 
     /// Ends the preemption round of the tree of a queue. Workloads that it protected are candidates again.
-    pub(crate) fn end_preemption_round(&mut self, queue: &QueueName) {
-        let key = self.tree_of_node.get(&NodeName::Queue(queue.clone()));
+    pub(crate) fn end_preemption_round(&mut self, queue: &ClusterQueueName) {
+        let key = self
+            .tree_of_node
+            .get(&NodeName::ClusterQueue(queue.clone()));
         if let Some(key) = key
             && let Some(tree) = self.trees.get_mut(key)
             && tree.preemption_round.protects_any()
@@ -117,14 +123,14 @@ impl CohortTrees {
     }
 
     /// Whether a workload of this queue had a reservation at the end of the last cycle.
-    pub(crate) fn has_reservation(&self, queue: &QueueName, id: &WorkloadId) -> bool {
-        let tree = self.tree_of_member(&NodeName::Queue(queue.clone()));
+    pub(crate) fn has_reservation(&self, queue: &ClusterQueueName, id: &WorkloadId) -> bool {
+        let tree = self.tree_of_member(&NodeName::ClusterQueue(queue.clone()));
         tree.is_some_and(|tree| tree.with_reservation.contains(id))
     }
 
     /// Whether any workload in the tree of a queue had a reservation at the end of the last cycle.
-    pub(crate) fn has_reservations(&self, queue: &QueueName) -> bool {
-        let tree = self.tree_of_member(&NodeName::Queue(queue.clone()));
+    pub(crate) fn has_reservations(&self, queue: &ClusterQueueName) -> bool {
+        let tree = self.tree_of_member(&NodeName::ClusterQueue(queue.clone()));
         tree.is_some_and(|tree| !tree.with_reservation.is_empty())
     }
 
@@ -134,8 +140,10 @@ impl CohortTrees {
     }
 
     /// Re-opens the tree of a queue whose order depends on time.
-    pub(crate) fn reopen_for_time(&mut self, queue: &QueueName, is_strict: bool) {
-        let key = self.tree_of_node.get(&NodeName::Queue(queue.clone()));
+    pub(crate) fn reopen_for_time(&mut self, queue: &ClusterQueueName, is_strict: bool) {
+        let key = self
+            .tree_of_node
+            .get(&NodeName::ClusterQueue(queue.clone()));
         if let Some(key) = key
             && let Some(tree) = self.trees.get_mut(key)
             && (is_strict || tree.evicting > 0)
@@ -146,8 +154,11 @@ impl CohortTrees {
     }
 
     /// Re-opens the classes that may gain from more usage or more preemptible workloads.
-    pub(crate) fn reopen_by_usage(&mut self, queue: &QueueName) {
-        let Some(key) = self.tree_of_node.get(&NodeName::Queue(queue.clone())) else {
+    pub(crate) fn reopen_by_usage(&mut self, queue: &ClusterQueueName) {
+        let Some(key) = self
+            .tree_of_node
+            .get(&NodeName::ClusterQueue(queue.clone()))
+        else {
             return;
         };
         if let Some(tree) = self.trees.get_mut(key)

@@ -85,7 +85,7 @@ impl Cycle<'_> {
             has_queue = cluster_queue.with_usage.insert(workload.clone()) && was_there;
         }
         if let Some(info) = self.workloads.get_mut(&workload) {
-            if let Some(local_queue) = self.local_queues.get_mut(&info.queue) {
+            if let Some(local_queue) = self.local_queues.get_mut(&info.local_queue) {
                 is_known = local_queue.demand.remove(&info.shape);
                 local_queue.usage.add(&usage, CountedAs::Reserving);
             }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::api::event::{Decision, EvictReason};
-use crate::api::names::{QueueName, WorkloadId};
+use crate::api::names::{ClusterQueueName, WorkloadId};
 use crate::api::time::Time;
 use crate::cohort::tree::CohortTree;
 use crate::cycle::context::Cycle;
@@ -78,9 +78,9 @@ impl Engine {
     }
 
     /// The ClusterQueue that a workload is queued in while it is pending.
-    fn active_queue_of(&self, id: &WorkloadId) -> Option<&QueueName> {
+    fn active_queue_of(&self, id: &WorkloadId) -> Option<&ClusterQueueName> {
         self.local_queues
-            .get(&self.workloads.get(id)?.queue)?
+            .get(&self.workloads.get(id)?.local_queue)?
             .active_cluster_queue()
     }
 

@@ -97,7 +97,10 @@ impl Cycle<'_> {
     /// The place of a workload, if it is pending in this tree.
     fn pending_place(&self, id: &WorkloadId) -> Option<(QueueOrder, ClassRef)> {
         let info = self.workloads.get(id)?;
-        let queue = self.local_queues.get(&info.queue)?.active_cluster_queue()?;
+        let queue = self
+            .local_queues
+            .get(&info.local_queue)?
+            .active_cluster_queue()?;
         let node = self.tree.queues.get(queue)?;
         let class = info.class(node.config.admission_scope);
         let order = info.order(id);

@@ -50,13 +50,13 @@ impl Engine {
     }
 
     fn explain_pending(&self, id: &WorkloadId, info: &WorkloadInfo) -> Explanation {
-        let key = || info.queue.clone();
+        let key = || info.local_queue.clone();
         if let Some(problem) = &info.shape.problem {
             return Explanation::Uncountable(problem.clone());
         }
         let local_queue = self
             .local_queues
-            .get(&info.queue)
+            .get(&info.local_queue)
             .and_then(|local_queue| local_queue.object.as_ref());
         let Some(local_queue) = local_queue else {
             return Explanation::LocalQueueNotFound(key());

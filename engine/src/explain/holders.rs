@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::ops::Bound;
 
 use crate::api::amount::Amount;
-use crate::api::names::{FlavorName, LocalQueueKey, QueueName, ResourceName, WorkloadId};
+use crate::api::names::{ClusterQueueName, FlavorName, LocalQueueKey, ResourceName, WorkloadId};
 use crate::api::quota::Borrowing;
 use crate::quota::flavor_resources::{FlavorResource, FlavorResourceId};
 use crate::quota::quota_tree::QuotaTree;
@@ -24,7 +24,7 @@ pub struct Holders {
     /// What is lacking, in whichever view.
     lacking: Vec<(FlavorResourceId, FlavorResource)>,
     /// The queues that are left to look at, the next one last, and the workload that was looked at last.
-    queues: Vec<(QueueName, NodeId)>,
+    queues: Vec<(ClusterQueueName, NodeId)>,
     last: Option<WorkloadId>,
     found: Vec<Holder>,
 }
@@ -50,7 +50,7 @@ impl Engine {
     /// Begins to gather who holds what a pending workload lacks. None where [`Engine::trials`] says nothing.
     pub fn begin_holders(&self, id: &WorkloadId) -> Option<Holders> {
         let info = self.workloads.get(id)?;
-        let local_queue = self.local_queues.get(&info.queue)?.object.as_ref()?;
+        let local_queue = self.local_queues.get(&info.local_queue)?.object.as_ref()?;
         let tree = self.tree_of_queue(&local_queue.cluster_queue)?;
         let tried = self.tried(info, &tree)?;
         let flavors = tried.flavors(self);
@@ -113,7 +113,7 @@ impl Engine {
         let requested = admitted.usage.iter();
         let requested = requested.filter(|(cell, _)| holders.requested.contains_key(cell));
         (!usage.is_empty()).then(|| Holder {
-            local_queue: info.queue.clone(),
+            local_queue: info.local_queue.clone(),
             is_own_queue: node == holders.node,
             is_stopping: info.is_evicting(),
             usage,

@@ -137,7 +137,7 @@ impl<'a> PreemptionQuery<'a> {
 
     fn reason_in_queue(&self, info: &WorkloadInfo) -> NotPreempted {
         let preemptor = self.preemptor();
-        let is_other = |key: &LocalQueueKey| *key != info.queue;
+        let is_other = |key: &LocalQueueKey| *key != info.local_queue;
         if preemptor.policy.within_cluster_queue == WithinClusterQueue::Never {
             NotPreempted::OwnQueueNever
         } else if preemptor.local_queue.is_some_and(is_other) {

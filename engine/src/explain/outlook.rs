@@ -16,7 +16,7 @@ impl Engine {
     /// The outlook of a workload that is queued in a ClusterQueue; none for any other.
     pub fn outlook(&self, id: &WorkloadId) -> Option<Outlook> {
         let info = self.workloads.get(id)?;
-        let local_queue = self.local_queues.get(&info.queue)?.object.as_ref()?;
+        let local_queue = self.local_queues.get(&info.local_queue)?.object.as_ref()?;
         let queue = &local_queue.cluster_queue;
         let pending = &self.cluster_queues.get(queue)?.pending;
         let (order, class) = (info.order(id), self.class_of(info, queue));

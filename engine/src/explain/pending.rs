@@ -3,14 +3,17 @@
 
 use std::ops::Bound;
 
-use crate::api::names::{LocalQueueKey, QueueName, WorkloadId};
+use crate::api::names::{ClusterQueueName, LocalQueueKey, WorkloadId};
 use crate::api::status::Pending;
 use crate::state::engine::Engine;
 use crate::workload::info::WorkloadPhase;
 
 impl Engine {
     /// The LocalQueues that point to a ClusterQueue, whether or not it exists.
-    pub fn local_queues_of(&self, queue: &QueueName) -> impl Iterator<Item = &LocalQueueKey> {
+    pub fn local_queues_of(
+        &self,
+        queue: &ClusterQueueName,
+    ) -> impl Iterator<Item = &LocalQueueKey> {
         let state = self.cluster_queues.get(queue);
         state.into_iter().flat_map(|state| &state.local_queues)
     }
@@ -38,7 +41,7 @@ impl Engine {
             created: info.created,
             requests: &info.shape.requests,
         };
-        Some((&info.queue, asked))
+        Some((&info.local_queue, asked))
     }
 
     fn pending(&self, id: &WorkloadId) -> Option<Pending<'_>> {

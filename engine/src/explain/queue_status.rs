@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::api::amount::Amount;
-use crate::api::names::{CohortName, LocalQueueKey, NodeName, QueueName};
+use crate::api::names::{ClusterQueueName, CohortName, LocalQueueKey, NodeName};
 use crate::api::queues::StopPolicy;
 use crate::api::share::Share;
 use crate::api::status::{
@@ -19,7 +19,7 @@ use crate::state::engine::Engine;
 
 impl Engine {
     /// The status of a ClusterQueue; none if it does not exist.
-    pub fn queue_status(&self, name: &QueueName) -> Option<QueueStatus> {
+    pub fn queue_status(&self, name: &ClusterQueueName) -> Option<QueueStatus> {
         let config = self.config.existing_queue(name)?;
         let cluster_queue = self.cluster_queues.get(name);
         let demand = cluster_queue.map(|cluster_queue| &cluster_queue.demand);
@@ -56,12 +56,12 @@ impl Engine {
             reserving: total_usage.map_or(0, QueueUsage::reserving),
             admitted: total_usage.map_or(0, QueueUsage::admitted),
             usage,
-            share: self.share(&NodeName::Queue(name.clone())),
+            share: self.share(&NodeName::ClusterQueue(name.clone())),
         })
     }
 
     /// The quota of a ClusterQueue; none if it does not exist.
-    pub fn queue_quota(&self, name: &QueueName) -> Option<QueueQuota> {
+    pub fn queue_quota(&self, name: &ClusterQueueName) -> Option<QueueQuota> {
         let config = self.config.existing_queue(name)?;
         let mut quota = ByFlavor::new();
         for ((flavor, resource), configured) in configured_quotas(&config.resource_groups) {
@@ -76,7 +76,7 @@ impl Engine {
 
     /// The most of each resource in each flavor that a ClusterQueue could provide if nothing were used; none if it does
     /// not exist, or its cohort tree is inactive.
-    pub fn largest_requests(&self, name: &QueueName) -> Option<ByFlavor<Amount>> {
+    pub fn largest_requests(&self, name: &ClusterQueueName) -> Option<ByFlavor<Amount>> {
         let config = self.config.existing_queue(name)?;
         let tree = self.tree_of_queue(name)?;
         let node = tree.queues.node(name)?;
@@ -95,7 +95,7 @@ impl Engine {
     /// known. For all others nothing can be done until something is freed or changed: they are inadmissible, beyond the
     /// limit of the queue, back off, have requests that are not valid, or wait in a LocalQueue or ClusterQueue that admits
     /// nothing. Takes a moment for each class.
-    pub fn admissible(&self, name: &QueueName) -> usize {
+    pub fn admissible(&self, name: &ClusterQueueName) -> usize {
         let admits = self.config.existing_queue(name).is_some() && self.queue_active(name).is_ok();
         let state = self.cluster_queues.get(name).filter(|_| admits);
         state.map_or(0, |state| state.pending.admissible_workloads())
@@ -167,7 +167,7 @@ impl Engine {
         self.settings.fair_sharing.as_ref()?;
         let tree = self.tree_of(name)?;
         let node = match name {
-            NodeName::Queue(queue) => tree.queues.get(queue).map(|node| node.id),
+            NodeName::ClusterQueue(queue) => tree.queues.get(queue).map(|node| node.id),
             NodeName::Cohort(cohort) => tree.cohorts.get(cohort).copied(),
         };
         Some(tree.quota.share(View::Planned, node?))
@@ -203,7 +203,7 @@ impl Engine {
         snapshot
     }
 
-    fn queue_active(&self, name: &QueueName) -> Result<(), InactiveReason> {
+    fn queue_active(&self, name: &ClusterQueueName) -> Result<(), InactiveReason> {
         let tree = self.tree_of_queue(name);
         let inactive = tree.and_then(|tree| tree.queue_inactive(name).cloned());
         inactive.map_or(Ok(()), Err)

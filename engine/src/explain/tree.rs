@@ -33,7 +33,7 @@ impl Engine {
                 let inactive = tree.inactive.clone();
                 (tree.cohorts.get(cohort).copied(), inactive, weight, None)
             }
-            NodeName::Queue(queue) => {
+            NodeName::ClusterQueue(queue) => {
                 let config = self.config.queues.get(queue);
                 let weight = config.map(|config| config.fair_weight);
                 let inactive = tree.queue_inactive(queue).cloned();

@@ -37,7 +37,7 @@ impl Engine {
     /// valid, or there is no active ClusterQueue for it.
     pub fn trials(&self, id: &WorkloadId) -> Option<Trials> {
         let info = self.workloads.get(id)?;
-        let local_queue = self.local_queues.get(&info.queue)?.object.as_ref()?;
+        let local_queue = self.local_queues.get(&info.local_queue)?.object.as_ref()?;
         let tree = self.tree_of_queue(&local_queue.cluster_queue)?;
         let tried = self.tried(info, &tree)?;
         let pod = self.shapes.pod();
@@ -63,7 +63,7 @@ impl Engine {
         info: &'a WorkloadInfo,
         tree: &'a CohortTree,
     ) -> Option<Tried<'a>> {
-        let local_queue = self.local_queues.get(&info.queue)?.object.as_ref()?;
+        let local_queue = self.local_queues.get(&info.local_queue)?.object.as_ref()?;
         let is_tried = info.state == WorkloadPhase::Pending && info.shape.problem.is_none();
         let node = tree.queues.get(&local_queue.cluster_queue)?;
         is_tried.then_some(Tried { tree, node, info })

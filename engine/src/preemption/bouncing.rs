@@ -88,7 +88,7 @@ impl<'a> PreemptionSnapshot<'a> {
             node: node.id,
             policy: node.config.preemption,
             order: &order,
-            local_queue: by_usage.then_some(&info.queue),
+            local_queue: by_usage.then_some(&info.local_queue),
             requested: &BTreeMap::new(),
             borrowing: Borrowing::Allowed,
         };

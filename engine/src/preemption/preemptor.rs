@@ -40,7 +40,7 @@ impl Preemptor<'_> {
         (self.policy).allows_lower_or_newer(own, (info.priority, info.created))
             && self
                 .local_queue
-                .is_none_or(|local_queue| *local_queue == info.queue)
+                .is_none_or(|local_queue| *local_queue == info.local_queue)
     }
 
     /// A candidate of its own queue.

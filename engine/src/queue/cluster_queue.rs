@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::api::names::{LocalQueueKey, QueueName, WorkloadId};
+use crate::api::names::{ClusterQueueName, LocalQueueKey, WorkloadId};
 use crate::api::queues::ClusterQueue;
 use crate::api::settings::Settings;
 use crate::queue::demand::Demand;
@@ -37,7 +37,7 @@ pub(crate) struct ClusterQueueId(u64);
 /// The state of all ClusterQueues.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ClusterQueueStates {
-    ids: BTreeMap<QueueName, ClusterQueueId>,
+    ids: BTreeMap<ClusterQueueName, ClusterQueueId>,
     all: BTreeMap<ClusterQueueId, ClusterQueueState>,
     next: ClusterQueueId,
     /// Violations in queues that were dropped or begun anew.
@@ -61,7 +61,7 @@ impl ClusterQueueState {
 
 impl ClusterQueueStates {
     /// The state of this name, created if there is none.
-    pub(crate) fn open(&mut self, name: &QueueName) -> &mut ClusterQueueState {
+    pub(crate) fn open(&mut self, name: &ClusterQueueName) -> &mut ClusterQueueState {
         let id = self.id(name).unwrap_or_else(|| {
             let id = self.next;
             self.next = ClusterQueueId(id.0.saturating_add(1));
@@ -72,14 +72,14 @@ impl ClusterQueueStates {
     }
 
     /// Drops the state of this name.
-    pub(crate) fn close(&mut self, name: &QueueName) {
+    pub(crate) fn close(&mut self, name: &ClusterQueueName) {
         if let Some(state) = self.ids.remove(name).and_then(|id| self.all.remove(&id)) {
             self.violations.add(state.pending.violations());
         }
     }
 
     /// Drops the pending workloads of this name, for them to be queued again within this limit.
-    pub(crate) fn begin_anew(&mut self, name: &QueueName, limit: Option<usize>) {
+    pub(crate) fn begin_anew(&mut self, name: &ClusterQueueName, limit: Option<usize>) {
         if let Some(state) = self.id(name).and_then(|id| self.all.get_mut(&id)) {
             self.violations.add(state.pending.violations());
             state.pending = PendingQueue::default();
@@ -95,15 +95,15 @@ impl ClusterQueueStates {
         all
     }
 
-    pub(crate) fn id(&self, name: &QueueName) -> Option<ClusterQueueId> {
+    pub(crate) fn id(&self, name: &ClusterQueueName) -> Option<ClusterQueueId> {
         self.ids.get(name).copied()
     }
 
-    pub(crate) fn get(&self, name: &QueueName) -> Option<&ClusterQueueState> {
+    pub(crate) fn get(&self, name: &ClusterQueueName) -> Option<&ClusterQueueState> {
         self.at(self.id(name)?)
     }
 
-    pub(crate) fn get_mut(&mut self, name: &QueueName) -> Option<&mut ClusterQueueState> {
+    pub(crate) fn get_mut(&mut self, name: &ClusterQueueName) -> Option<&mut ClusterQueueState> {
         self.at_mut(self.id(name)?)
     }
 
@@ -116,7 +116,7 @@ impl ClusterQueueStates {
     }
 
     /// All states, by name.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&QueueName, &ClusterQueueState)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&ClusterQueueName, &ClusterQueueState)> {
         let cluster_queue = |(name, id): (_, &ClusterQueueId)| Some((name, self.at(*id)?));
         self.ids.iter().filter_map(cluster_queue)
     }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::api::amount::Amount;
-use crate::api::names::{LocalQueueKey, QueueName, ResourceName, WorkloadId};
+use crate::api::names::{ClusterQueueName, LocalQueueKey, ResourceName, WorkloadId};
 use crate::api::queues::{Consumed, LocalQueue, StopPolicy};
 use crate::api::quota::ResourceGroup;
 use crate::api::share::Share;
@@ -78,7 +78,7 @@ impl LocalQueueState {
 
     /// The ClusterQueue that its workloads are queued in, unless it is stopped or its namespace is not
     /// selected.
-    pub(crate) fn active_cluster_queue(&self) -> Option<&QueueName> {
+    pub(crate) fn active_cluster_queue(&self) -> Option<&ClusterQueueName> {
         let local_queue = self.object.as_ref()?;
         let open = local_queue.stop == StopPolicy::None && local_queue.namespace_selected;
         open.then_some(&local_queue.cluster_queue)

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::api::flavor::Flavor;
-use crate::api::names::{CohortName, FlavorName, NodeName, QueueName};
+use crate::api::names::{ClusterQueueName, CohortName, FlavorName, NodeName};
 use crate::api::queues::{ClusterQueue, Cohort, StopPolicy};
 use crate::api::status::InactiveReason;
 use crate::quota::flavor_resources::FlavorResources;
@@ -14,10 +14,10 @@ use crate::quota::flavor_resources::FlavorResources;
 pub(crate) struct Config {
     pub(crate) flavors: BTreeMap<FlavorName, Flavor>,
     pub(crate) cohorts: BTreeMap<CohortName, Cohort>,
-    pub(crate) queues: BTreeMap<QueueName, Arc<ClusterQueue>>,
+    pub(crate) queues: BTreeMap<ClusterQueueName, Arc<ClusterQueue>>,
     /// Those of the ClusterQueues that are deleted and still used: each has lost its quota, and its usage
     /// counts in the cohort that it was in, if any.
-    pub(crate) deleted: BTreeSet<QueueName>,
+    pub(crate) deleted: BTreeSet<ClusterQueueName>,
     /// All pairs of flavor and resource with quota or usage.
     pub(crate) flavor_resources: FlavorResources,
     /// The nodes that name each cohort as their parent. No set is empty.
@@ -28,20 +28,20 @@ impl Config {
     pub(crate) fn parent(&self, node: &NodeName) -> Option<&CohortName> {
         match node {
             NodeName::Cohort(name) => self.cohorts.get(name)?.parent.as_ref(),
-            NodeName::Queue(name) => self.queues.get(name)?.cohort.as_ref(),
+            NodeName::ClusterQueue(name) => self.queues.get(name)?.cohort.as_ref(),
         }
     }
 
     pub(crate) fn children(&self, node: &NodeName) -> impl Iterator<Item = &NodeName> {
         let children = match node {
             NodeName::Cohort(name) => self.children.get(name),
-            NodeName::Queue(_) => None,
+            NodeName::ClusterQueue(_) => None,
         };
         children.into_iter().flatten()
     }
 
     /// A ClusterQueue, unless it is deleted.
-    pub(crate) fn existing_queue(&self, name: &QueueName) -> Option<&Arc<ClusterQueue>> {
+    pub(crate) fn existing_queue(&self, name: &ClusterQueueName) -> Option<&Arc<ClusterQueue>> {
         self.queues
             .get(name)
             .filter(|_| !self.deleted.contains(name))
@@ -53,7 +53,7 @@ impl Config {
             NodeName::Cohort(name) => {
                 self.cohorts.contains_key(name) || self.children.contains_key(name)
             }
-            NodeName::Queue(name) => self.queues.contains_key(name),
+            NodeName::ClusterQueue(name) => self.queues.contains_key(name),
         }
     }
 

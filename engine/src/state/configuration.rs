@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use crate::api::flavor::Flavor;
-use crate::api::names::{CohortName, FlavorName, LocalQueueKey, NodeName, QueueName, WorkloadId};
+use crate::api::names::{
+    ClusterQueueName, CohortName, FlavorName, LocalQueueKey, NodeName, WorkloadId,
+};
 use crate::api::queues::{AdmissionScope, ClusterQueue, Cohort, LocalQueue};
 use crate::api::settings::Settings;
 use crate::queue::cluster_queue::ClusterQueueState;
@@ -26,7 +28,7 @@ impl Engine {
                 .flat_map(|group| &group.flavors);
             if named.any(|flavor| flavor.name == *name) {
                 self.cohort_trees
-                    .invalidate(&NodeName::Queue(queue.clone()));
+                    .invalidate(&NodeName::ClusterQueue(queue.clone()));
             }
         }
     }
@@ -49,7 +51,11 @@ impl Engine {
         self.move_to_cohort(&node, before.and_then(|cohort| cohort.parent), parent);
     }
 
-    pub(super) fn set_queue(&mut self, name: &QueueName, queue: Option<ClusterQueue>) {
+    pub(super) fn set_cluster_queue(
+        &mut self,
+        name: &ClusterQueueName,
+        queue: Option<ClusterQueue>,
+    ) {
         let rest = match &queue {
             Some(_) => None,
             None => self.rest_of_deleted(name),
@@ -59,11 +65,15 @@ impl Engine {
         } else {
             self.config.deleted.remove(name);
         }
-        self.put_queue(name, queue.or(rest));
+        self.put_cluster_queue(name, queue.or(rest));
     }
 
     /// Has a ClusterQueue count as configured so, whether or not its object exists.
-    pub(super) fn put_queue(&mut self, name: &QueueName, mut queue: Option<ClusterQueue>) {
+    pub(super) fn put_cluster_queue(
+        &mut self,
+        name: &ClusterQueueName,
+        mut queue: Option<ClusterQueue>,
+    ) {
         self.undeclared_by_settings.remove(name);
         if let Some(queue) = &mut queue
             && queue.undeclared_resources.is_none()
@@ -80,7 +90,7 @@ impl Engine {
                 .intern_groups(&queue.resource_groups);
             self.cluster_queues.open(name);
         }
-        let node = NodeName::Queue(name.clone());
+        let node = NodeName::ClusterQueue(name.clone());
         let parent = queue.as_ref().and_then(|queue| queue.cohort.clone());
         let before = match queue {
             Some(queue) => self.config.queues.insert(name.clone(), Arc::new(queue)),
@@ -119,13 +129,14 @@ impl Engine {
             .map(|(n, queue)| (n.clone(), queue.clone()))
             .collect();
         for (name, queue) in queues {
-            self.cohort_trees.invalidate(&NodeName::Queue(name.clone()));
+            self.cohort_trees
+                .invalidate(&NodeName::ClusterQueue(name.clone()));
             if self.undeclared_by_settings.contains(&name) {
                 let queue = ClusterQueue {
                     undeclared_resources: None,
                     ..(*queue).clone()
                 };
-                self.put_queue(&name, Some(queue));
+                self.put_cluster_queue(&name, Some(queue));
             }
         }
     }
@@ -133,7 +144,7 @@ impl Engine {
     /// Queues the pending workloads of a ClusterQueue again, if their order or their limit has changed.
     fn reorder_pending(
         &mut self,
-        name: &QueueName,
+        name: &ClusterQueueName,
         before: Option<&ClusterQueue>,
         after: Option<&ClusterQueue>,
     ) {
@@ -262,7 +273,7 @@ impl Engine {
     }
 
     /// Drops the state of a ClusterQueue that does not exist and that nothing refers to.
-    pub(crate) fn drop_empty_cluster_queue(&mut self, queue: &QueueName) {
+    pub(crate) fn drop_empty_cluster_queue(&mut self, queue: &ClusterQueueName) {
         let is_empty = self
             .cluster_queues
             .get(queue)

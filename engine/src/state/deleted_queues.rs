@@ -2,14 +2,14 @@
 //! quota; but what their workloads use is still used, also what they borrow. So each keeps its place in its cohort,
 //! without quota, until the last of them has stopped or the ClusterQueue is created again.
 
-use crate::api::names::QueueName;
+use crate::api::names::ClusterQueueName;
 use crate::api::queues::{ClusterQueue, StopPolicy};
 use crate::api::workload::Admission;
 use crate::state::engine::Engine;
 
 impl Engine {
     /// What is left of a ClusterQueue when it is deleted, if it is used.
-    pub(super) fn rest_of_deleted(&self, name: &QueueName) -> Option<ClusterQueue> {
+    pub(super) fn rest_of_deleted(&self, name: &ClusterQueueName) -> Option<ClusterQueue> {
         let is_used = self
             .cluster_queues
             .get(name)
@@ -31,7 +31,7 @@ impl Engine {
             return;
         }
         self.config.deleted.insert(queue.clone());
-        self.put_queue(
+        self.put_cluster_queue(
             queue,
             Some(ClusterQueue {
                 cohort: cohort.clone(),
@@ -43,11 +43,11 @@ impl Engine {
 
     /// Removes the deleted ClusterQueues that nothing uses any more.
     pub(super) fn drop_unused_deleted_queues(&mut self) {
-        let is_unused = |name: &&QueueName| {
+        let is_unused = |name: &&ClusterQueueName| {
             let cluster_queue = self.cluster_queues.get(name);
             cluster_queue.is_none_or(|cluster_queue| cluster_queue.with_usage.is_empty())
         };
-        let unused: Vec<QueueName> = self
+        let unused: Vec<ClusterQueueName> = self
             .config
             .deleted
             .iter()
@@ -55,7 +55,7 @@ impl Engine {
             .cloned()
             .collect();
         for name in unused {
-            self.set_queue(&name, None);
+            self.set_cluster_queue(&name, None);
         }
     }
 }

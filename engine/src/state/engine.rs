@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use crate::api::event::Event;
-use crate::api::names::{NodeName, QueueName, WorkloadId};
+use crate::api::names::{ClusterQueueName, NodeName, WorkloadId};
 use crate::api::settings::Settings;
 use crate::api::time::Time;
 use crate::api::workload::Admission;
@@ -32,7 +32,7 @@ pub struct Engine {
     pub(crate) shapes: Shapes,
     pub(crate) settings: Settings,
     /// The ClusterQueues that say nothing of undeclared resources: for them the settings count.
-    pub(crate) undeclared_by_settings: BTreeSet<QueueName>,
+    pub(crate) undeclared_by_settings: BTreeSet<ClusterQueueName>,
     /// Admitted workloads that may have a reason to be evicted.
     pub(crate) to_review: BTreeSet<WorkloadId>,
     /// What is due without any event: a backoff has ended, or a reservation timeout has expired.
@@ -41,9 +41,9 @@ pub struct Engine {
     /// The time of the last decision.
     pub(crate) now: Time,
     /// The ClusterQueues that admit by usage.
-    pub(crate) by_usage: BTreeSet<QueueName>,
+    pub(crate) by_usage: BTreeSet<ClusterQueueName>,
     /// The ClusterQueues with workloads whose feasibility is not known.
-    pub(crate) fit_unknown: BTreeSet<QueueName>,
+    pub(crate) fit_unknown: BTreeSet<ClusterQueueName>,
     /// States that must not occur, as far as they were not found in a tree.
     pub(crate) violations: Violations,
 }
@@ -77,8 +77,10 @@ impl Engine {
             Event::RemoveFlavor(name) => self.set_flavor(&name, None),
             Event::UpsertCohort(cohort) => self.set_cohort(&cohort.name.clone(), Some(cohort)),
             Event::RemoveCohort(name) => self.set_cohort(&name, None),
-            Event::UpsertClusterQueue(queue) => self.set_queue(&queue.name.clone(), Some(queue)),
-            Event::RemoveClusterQueue(name) => self.set_queue(&name, None),
+            Event::UpsertClusterQueue(queue) => {
+                self.set_cluster_queue(&queue.name.clone(), Some(queue));
+            }
+            Event::RemoveClusterQueue(name) => self.set_cluster_queue(&name, None),
             Event::UpsertLocalQueue(local_queue) => {
                 self.set_local_queue(&local_queue.key.clone(), Some(local_queue));
             }
@@ -104,8 +106,8 @@ impl Engine {
         self.workloads.get(id)?.state.admission()
     }
 
-    pub(crate) fn tree_of_queue(&self, queue: &QueueName) -> Option<Cow<'_, CohortTree>> {
-        self.tree_of(&NodeName::Queue(queue.clone()))
+    pub(crate) fn tree_of_queue(&self, queue: &ClusterQueueName) -> Option<Cow<'_, CohortTree>> {
+        self.tree_of(&NodeName::ClusterQueue(queue.clone()))
     }
 
     /// The tree of a node, built for this call if a change has just invalidated it.

@@ -54,7 +54,7 @@ impl Engine {
             }
             EvictReason::LocalQueueStopped => self
                 .local_queues
-                .get(&info.queue)
+                .get(&info.local_queue)
                 .is_some_and(LocalQueueState::is_draining),
             EvictReason::ReservationTimedOut => {
                 let deadline = self.deadline(info);

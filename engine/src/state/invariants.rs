@@ -99,7 +99,7 @@ impl Engine {
             let Some((name, _)) = tree.queues.iter().next() else {
                 continue;
             };
-            let queue = NodeName::Queue(name.clone());
+            let queue = NodeName::ClusterQueue(name.clone());
             let (_, mut expected) = self.config.build_tree(&queue, &self.cluster_queues);
             let mut evicting = 0;
             for node in tree.queues.nodes() {

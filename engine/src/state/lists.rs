@@ -1,6 +1,6 @@
 //! The lists that a workload is on: preemptible workloads, evicted workloads, and timers.
 
-use crate::api::names::{QueueName, WorkloadId};
+use crate::api::names::{ClusterQueueName, WorkloadId};
 use crate::api::time::Time;
 use crate::quota::view::View;
 use crate::state::engine::Engine;
@@ -38,7 +38,7 @@ impl Engine {
     }
 
     /// Re-opens the heads of a queue that may preempt a workload of this priority.
-    fn reopen_preemptors(&mut self, queue: &QueueName, priority: i32) {
+    fn reopen_preemptors(&mut self, queue: &ClusterQueueName, priority: i32) {
         let config = self.config.queues.get(queue);
         let rules = config.map(|config| config.preemption).unwrap_or_default();
         let Some(cluster_queue) = self

@@ -4,7 +4,7 @@
 //!
 //! The rule and its proof are in docs/queues.md, "Preemption comes to an end".
 
-use crate::api::names::{QueueName, WorkloadId};
+use crate::api::names::{ClusterQueueName, WorkloadId};
 use crate::state::engine::Engine;
 use crate::workload::info::{WorkloadInfo, WorkloadPhase};
 
@@ -18,10 +18,10 @@ impl Engine {
     }
 
     /// The ClusterQueue in whose tree a workload has usage or waits for quota.
-    fn queue_of<'a>(&'a self, info: &'a WorkloadInfo) -> Option<&'a QueueName> {
+    fn queue_of<'a>(&'a self, info: &'a WorkloadInfo) -> Option<&'a ClusterQueueName> {
         match &info.state {
             WorkloadPhase::Pending => {
-                let local_queue = self.local_queues.get(&info.queue)?;
+                let local_queue = self.local_queues.get(&info.local_queue)?;
                 local_queue.active_cluster_queue()
             }
             WorkloadPhase::Inactive | WorkloadPhase::Finished => None,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::api::names::{QueueName, WorkloadId};
+use crate::api::names::{ClusterQueueName, WorkloadId};
 use crate::api::queues::AdmissionScope;
 use crate::state::engine::Engine;
 use crate::workload::info::{WorkloadInfo, WorkloadPhase};
@@ -10,7 +10,7 @@ use crate::workload::shape::ClassId;
 
 impl Engine {
     /// Queues a workload in a ClusterQueue, if it is pending and its requests are valid.
-    pub(crate) fn enqueue(&mut self, id: &WorkloadId, queue: Option<&QueueName>) {
+    pub(crate) fn enqueue(&mut self, id: &WorkloadId, queue: Option<&ClusterQueueName>) {
         let (Some(info), Some(queue)) = (self.workloads.get(id), queue) else {
             return;
         };
@@ -50,7 +50,7 @@ impl Engine {
     }
 
     /// Removes a workload from the queue of a ClusterQueue, if it is queued.
-    pub(crate) fn dequeue(&mut self, id: &WorkloadId, queue: Option<&QueueName>) {
+    pub(crate) fn dequeue(&mut self, id: &WorkloadId, queue: Option<&ClusterQueueName>) {
         let (Some(info), Some(queue)) = (self.workloads.get(id), queue) else {
             return;
         };
@@ -92,7 +92,7 @@ impl Engine {
     }
 
     /// The class of a workload that is pending in a ClusterQueue.
-    pub(crate) fn class_of(&self, info: &WorkloadInfo, queue: &QueueName) -> ClassId {
+    pub(crate) fn class_of(&self, info: &WorkloadInfo, queue: &ClusterQueueName) -> ClassId {
         let scope = if self.by_usage.contains(queue) {
             AdmissionScope::ByUsage
         } else {

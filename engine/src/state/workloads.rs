@@ -31,9 +31,9 @@ impl Engine {
         let state = next_state(known.map(|info| &info.state), state, cells);
         let shape = self.shapes.acquire(pod_sets);
         // Many workloads share one copy of this name.
-        let queue = self.local_queues.key(&queue).cloned().unwrap_or(queue);
+        let local_queue = self.local_queues.key(&queue).cloned().unwrap_or(queue);
         let info = WorkloadInfo {
-            queue,
+            local_queue,
             priority,
             created,
             shape,
@@ -112,7 +112,7 @@ impl Engine {
         };
         let (Some(cluster_queue), Some(local_queue)) = (
             self.cluster_queues.get_mut(&new.admission.queue),
-            self.local_queues.get_mut(&info.queue),
+            self.local_queues.get_mut(&info.local_queue),
         ) else {
             self.check(false, "the queues of a workload have a state");
             return;
@@ -149,7 +149,7 @@ impl Engine {
         if let Some(admission) = info.state.admission() {
             self.open_deleted_queue(admission);
         }
-        let local_queue = self.local_queues.open(info.queue.clone());
+        let local_queue = self.local_queues.open(info.local_queue.clone());
         local_queue.workloads.insert(id.clone());
         let queue_name = local_queue.active_cluster_queue().cloned();
         if info.state == WorkloadPhase::Pending {
@@ -180,14 +180,14 @@ impl Engine {
 
     /// Removes a workload with all its effects; returns its LocalQueue.
     fn take_workload(&mut self, id: &WorkloadId) -> Option<LocalQueueKey> {
-        let local_queue = self.local_queues.get(&self.workloads.get(id)?.queue);
+        let local_queue = self.local_queues.get(&self.workloads.get(id)?.local_queue);
         let queue_name = local_queue.and_then(|queue| queue.active_cluster_queue().cloned());
         self.dequeue(id, queue_name.as_ref());
         self.remove_from_lists(id);
         let info = self.workloads.remove(id)?;
         let was_used = self.shapes.release(&info.shape);
         self.check(was_used, SHAPE_IS_USED);
-        let Some(local_queue) = self.local_queues.get_mut(&info.queue) else {
+        let Some(local_queue) = self.local_queues.get_mut(&info.local_queue) else {
             self.check(false, "the LocalQueue of a workload has a state");
             return None;
         };
@@ -219,7 +219,7 @@ impl Engine {
             was_there,
             "a queue has the demand and the usage of its workloads",
         );
-        Some(info.queue)
+        Some(info.local_queue)
     }
 }
 

@@ -19,7 +19,7 @@ pub(crate) type Workloads = Lookup<WorkloadId, WorkloadInfo>;
 /// A workload. There are many, so this is small: names and shapes are shared.
 #[derive(Clone, Debug)]
 pub(crate) struct WorkloadInfo {
-    pub(crate) queue: LocalQueueKey,
+    pub(crate) local_queue: LocalQueueKey,
     pub(crate) priority: i32,
     pub(crate) created: i64,
     pub(crate) shape: Arc<Shape>,
@@ -121,7 +121,7 @@ impl WorkloadInfo {
             shape: self.shape.id,
             local_queue: match scope {
                 AdmissionScope::ByOrder => None,
-                AdmissionScope::ByUsage => Some(Arc::new(self.queue.clone())),
+                AdmissionScope::ByUsage => Some(Arc::new(self.local_queue.clone())),
             },
         }
     }
@@ -165,7 +165,7 @@ impl WorkloadInfo {
     pub(crate) fn is_same_request(&self, other: &Self) -> bool {
         // Names each field, so that a new one can't be forgotten.
         let Self {
-            queue,
+            local_queue,
             priority,
             created,
             shape,
@@ -173,7 +173,7 @@ impl WorkloadInfo {
             evictable,
             state: _,
         } = self;
-        *queue == other.queue
+        *local_queue == other.local_queue
             && (*priority, *created) == (other.priority, other.created)
             && shape.id == other.shape.id
             && (*not_before, *evictable) == (other.not_before, other.evictable)

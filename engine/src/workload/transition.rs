@@ -87,7 +87,7 @@ pub(crate) fn carries_out_decision(before: &WorkloadInfo, after: &WorkloadInfo) 
 /// Whether a workload requests something else, elsewhere, or is less important: what was evicted for it before
 /// was not evicted for this.
 pub(crate) fn requests_anew(before: &WorkloadInfo, after: &WorkloadInfo) -> bool {
-    before.queue != after.queue
+    before.local_queue != after.local_queue
         || before.shape.id != after.shape.id
         || after.priority < before.priority
 }
@@ -98,5 +98,5 @@ pub(crate) fn keeps_usage(before: &WorkloadInfo, after: &WorkloadInfo) -> bool {
     let (Some(old), Some(new)) = (before.state.admission(), after.state.admission()) else {
         return false;
     };
-    old.has_same_usage(new) && before.queue == after.queue
+    old.has_same_usage(new) && before.local_queue == after.local_queue
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use k8s_openapi::jiff::Timestamp;
 use sluice_crds::workload_name;
-use sluice_engine::{Explanation, LocalQueueKey, QueueName, WorkloadId};
+use sluice_engine::{ClusterQueueName, Explanation, LocalQueueKey, WorkloadId};
 use sluice_kinds::gates::{Gate, GateState};
 use sluice_kinds::pod::PodMode;
 use sluice_kinds::view;
@@ -293,7 +293,11 @@ impl Controller {
         let id = &stated.id;
         let admission = self.engine.admission(id).cloned();
         let asked = self.engine.asked_for(id);
-        let pointed = |key: &LocalQueueKey| self.cluster.cluster_queue_of(key).map(QueueName::from);
+        let pointed = |key: &LocalQueueKey| {
+            self.cluster
+                .cluster_queue_of(key)
+                .map(ClusterQueueName::from)
+        };
         let cluster_queue = match &admission {
             Some(admission) => Some(admission.queue.clone()),
             None => stated.local_queue.as_ref().and_then(pointed),

@@ -6,7 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use sluice_crds::not_queued;
 use sluice_crds::quantity::NANOS;
 use sluice_engine::{
-    Amount, ByFlavor, CohortName, Engine, QueueName, QueueQuota, QueueStatus, ResourceName, Share,
+    Amount, ByFlavor, ClusterQueueName, CohortName, Engine, QueueQuota, QueueStatus, ResourceName,
+    Share,
 };
 
 use super::gate_levels;
@@ -52,7 +53,7 @@ impl Controller {
         cohorts.extend(self.cluster.cohorts.keys().map(|name| name.as_str().into()));
         for name in self.cluster.queues.keys() {
             self.metrics.workloads.queue_exists(name);
-            let queue = QueueName::from(name.as_str());
+            let queue = ClusterQueueName::from(name.as_str());
             let known = (self.engine.queue_status(&queue)).zip(self.engine.queue_quota(&queue));
             if let Some((status, quota)) = known {
                 self.gather_queue(&mut gathered, name, &status, &quota);
@@ -83,7 +84,9 @@ impl Controller {
     fn tell_pending_apart(&mut self) {
         let names = self.cluster.queues.keys();
         let admissible = names.map(|name| {
-            let count = self.engine.admissible(&QueueName::from(name.as_str()));
+            let count = self
+                .engine
+                .admissible(&ClusterQueueName::from(name.as_str()));
             (name.clone(), count)
         });
         let admissible = admissible.collect();

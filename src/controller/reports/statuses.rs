@@ -9,7 +9,7 @@ use kube::api::ApiResource;
 use serde::Serialize;
 use serde_json::Value;
 use sluice_crds::{ClusterQueue, Cohort, JobKind, JobKindStatus, LocalQueue, LocalQueueStatus};
-use sluice_engine::{CohortName, Engine, QueueName};
+use sluice_engine::{ClusterQueueName, CohortName, Engine};
 
 use super::backlog::{oldest_gated, queue_backlog};
 use crate::cache::ObjectCache;
@@ -101,7 +101,7 @@ impl Statuses {
     fn cluster_queues(&mut self, engine: &Engine, cluster: &Cluster, now: Timestamp) {
         let resource = ApiResource::erase::<ClusterQueue>(&());
         for (name, kept) in &cluster.queues {
-            let Some(report) = engine.queue_status(&QueueName::from(name.as_str())) else {
+            let Some(report) = engine.queue_status(&ClusterQueueName::from(name.as_str())) else {
                 continue;
             };
             let Kept {
@@ -109,7 +109,7 @@ impl Statuses {
                 status: known,
                 fault,
             } = kept;
-            let quota = engine.queue_quota(&QueueName::from(name.as_str()));
+            let quota = engine.queue_quota(&ClusterQueueName::from(name.as_str()));
             let fault = fault.as_ref();
             let status =
                 queues::cluster_queue(known, &report, quota.as_ref(), fault, *generation, now);
@@ -145,7 +145,7 @@ impl Statuses {
                 status: known,
                 fault,
             } = kept;
-            let queue = cluster.cluster_queue_of(key).map(QueueName::from);
+            let queue = cluster.cluster_queue_of(key).map(ClusterQueueName::from);
             let quota = queue.and_then(|queue| engine.queue_quota(&queue));
             let status = queues::local_queue(
                 known,

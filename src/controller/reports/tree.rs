@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use sluice_engine::{LocalQueueKey, NodeName, QueueName};
+use sluice_engine::{ClusterQueueName, LocalQueueKey, NodeName};
 
 use crate::controller::Controller;
 use crate::visibility::TakenTree;
@@ -19,7 +19,7 @@ pub struct TakingTree {
     /// The nodes that are left to look at.
     left: Vec<NodeName>,
     /// Objects that gates hold, by ClusterQueue, and where they are counted: jobs first, and then pods.
-    gated: BTreeMap<QueueName, u64>,
+    gated: BTreeMap<ClusterQueueName, u64>,
     counting: Counting,
     last: Option<(Arc<str>, String)>,
 }
@@ -36,7 +36,7 @@ impl TakingTree {
     pub fn end(self) -> TakenTree {
         let mut taken = self.taken;
         for (node, gated) in &mut taken.nodes {
-            if let NodeName::Queue(name) = &node.name {
+            if let NodeName::ClusterQueue(name) = &node.name {
                 *gated = self.gated.get(name).copied().unwrap_or_default();
             }
         }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use k8s_openapi::jiff::Timestamp;
-use sluice_engine::{Amount, LocalQueueKey, Pending, QueueName, ResourceName, WorkloadId};
+use sluice_engine::{Amount, ClusterQueueName, LocalQueueKey, Pending, ResourceName, WorkloadId};
 
 use crate::cache::conditions::{self, Type};
 use crate::cache::{Subject, WorkloadKey, WorkloadRecord};
@@ -62,7 +62,7 @@ impl Controller {
 
     /// Begins to list those who wait in a queue. None if there is no such queue.
     pub(in crate::controller) fn begin_taking(&self, place: &QueueRef) -> Option<Taking> {
-        let cluster_queue: QueueName = match place {
+        let cluster_queue: ClusterQueueName = match place {
             QueueRef::ClusterQueue(name) => name.clone(),
             QueueRef::LocalQueue(key) => self.cluster.cluster_queue_of(key)?.into(),
         };

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use sluice_engine::QueueName;
+use sluice_engine::ClusterQueueName;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
@@ -56,7 +56,7 @@ fn take(play: &Play, mut taking: Taking, part: usize) -> (Taken, usize) {
 async fn a_list_is_the_same_however_small_its_parts_are() {
     let jobs: Vec<String> = (0..5).map(|n| format!("job-{n}")).collect();
     let play = mk_play(&jobs);
-    let queue = QueueRef::ClusterQueue(QueueName::from("q"));
+    let queue = QueueRef::ClusterQueue(ClusterQueueName::from("q"));
     let begin = |place: &QueueRef| play.controller.begin_taking(place);
     let (whole, parts) = take(&play, begin(&queue).unwrap(), PART);
     assert_eq!((whole.waiting.len(), parts), (5, 1));
@@ -78,7 +78,7 @@ async fn a_list_is_the_same_however_small_its_parts_are() {
         }
     }
     for place in [
-        QueueRef::ClusterQueue(QueueName::from("other")),
+        QueueRef::ClusterQueue(ClusterQueueName::from("other")),
         QueueRef::LocalQueue(sluice_engine::LocalQueueKey::new("blue", "other")),
         QueueRef::LocalQueue(sluice_engine::LocalQueueKey::new("red", "main")),
     ] {
@@ -128,7 +128,7 @@ async fn answers_under_way_take_turns() {
     let (ask, asked) = mpsc::channel(ASKED_MAX);
     let mut readers = Readers::new(asked);
     let (reply, mut list) = oneshot::channel();
-    let place = QueueRef::ClusterQueue(QueueName::from("q"));
+    let place = QueueRef::ClusterQueue(ClusterQueueName::from("q"));
     ask.try_send(Asked::Pending { place, reply }).unwrap();
     readers.work(None, &play.controller);
     let (reply, mut found) = oneshot::channel();
@@ -161,7 +161,7 @@ async fn answers_under_way_take_turns() {
 async fn what_a_list_of_10_000_costs() {
     let jobs: Vec<String> = (0..10_000).map(|n| format!("job-{n:06}")).collect();
     let play = mk_play(&jobs);
-    let queue = QueueRef::ClusterQueue(QueueName::from("q"));
+    let queue = QueueRef::ClusterQueue(ClusterQueueName::from("q"));
     for _ in 0..5 {
         let begun = Instant::now();
         let mut taking = play.controller.begin_taking(&queue).unwrap();

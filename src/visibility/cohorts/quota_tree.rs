@@ -118,7 +118,7 @@ impl QuotaTree {
     pub fn new(taken: TakenTree, at: Timestamp) -> Self {
         let name = match &taken.of {
             NodeName::Cohort(name) => name.to_string(),
-            NodeName::Queue(name) => name.to_string(),
+            NodeName::ClusterQueue(name) => name.to_string(),
         };
         Self {
             kind: "QuotaTree",
@@ -213,7 +213,7 @@ fn in_order(nodes: Vec<(TreeNode, u64)>) -> Vec<Node> {
 fn of_node(node: &TreeNode, gated: u64, counts: &BTreeMap<&CohortName, Counts>) -> Counts {
     match &node.name {
         NodeName::Cohort(name) => counts.get(name).copied().unwrap_or_default(),
-        NodeName::Queue(_) => Counts {
+        NodeName::ClusterQueue(_) => Counts {
             gated,
             pending: node.pending,
             reserving: node.reserving,
@@ -225,7 +225,7 @@ impl Node {
     fn new(node: &TreeNode, depth: usize, counts: Counts) -> Self {
         let (kind, name) = match &node.name {
             NodeName::Cohort(name) => ("Cohort", name.to_string()),
-            NodeName::Queue(name) => ("ClusterQueue", name.to_string()),
+            NodeName::ClusterQueue(name) => ("ClusterQueue", name.to_string()),
         };
         let inactive = node.active.as_ref().err();
         let flavors = node.amounts.iter().map(|(flavor, resources)| Flavor {

@@ -17,6 +17,6 @@ pub struct TakenTree {
 pub fn not_found(of: &NodeName) -> Problem {
     match of {
         NodeName::Cohort(name) => Problem::not_found("cohorts", name.as_str()),
-        NodeName::Queue(name) => Problem::not_found("clusterqueues", name.as_str()),
+        NodeName::ClusterQueue(name) => Problem::not_found("clusterqueues", name.as_str()),
     }
 }

@@ -32,7 +32,7 @@ fn mk_node(name: NodeName, parent: Option<&str>, cores: [i128; 6], pending: usiz
 }
 
 fn queue(name: &str) -> NodeName {
-    NodeName::Queue(name.into())
+    NodeName::ClusterQueue(name.into())
 }
 
 fn cohort(name: &str) -> NodeName {

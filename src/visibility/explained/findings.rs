@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use k8s_openapi::jiff::Timestamp;
 use sluice_engine::{
-    Admission, Amount, Holders, LocalQueueKey, QueueName, ResourceName, Trials, WorkloadId,
+    Admission, Amount, ClusterQueueName, Holders, LocalQueueKey, ResourceName, Trials, WorkloadId,
 };
 
 use crate::process::hashing::HashMap;
@@ -91,7 +91,7 @@ pub struct Stated {
     /// Its LocalQueue.
     pub local_queue: Option<LocalQueueKey>,
     /// The ClusterQueue that it waits in, or whose quota it holds.
-    pub cluster_queue: Option<QueueName>,
+    pub cluster_queue: Option<ClusterQueueName>,
     /// Its priority, if it has been queued.
     pub priority: Option<i32>,
     /// Since when it waits, or holds quota.

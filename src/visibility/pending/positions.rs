@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::jiff::Timestamp;
-use sluice_engine::{LocalQueueKey, QueueName, WorkloadId};
+use sluice_engine::{ClusterQueueName, LocalQueueKey, WorkloadId};
 
 use super::page::Page;
 use super::queue_ref::{QueueRef, Taken, WAITING_MAX};
@@ -16,7 +16,7 @@ pub const AHEAD_MAX: usize = 20;
 #[derive(Debug)]
 pub struct View {
     /// The ClusterQueue.
-    pub cluster_queue: QueueName,
+    pub cluster_queue: ClusterQueueName,
     /// When it was taken, by the wall clock.
     pub taken: Timestamp,
     exists: bool,

@@ -1,6 +1,6 @@
 //! Which queue somebody waits in, and all who wait in one ClusterQueue, as the controller lists them.
 
-use sluice_engine::{LocalQueueKey, QueueName};
+use sluice_engine::{ClusterQueueName, LocalQueueKey};
 
 use super::waiting::Waiting;
 use crate::visibility::problem::Problem;
@@ -12,7 +12,7 @@ pub const WAITING_MAX: usize = 300_000;
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum QueueRef {
     /// In a ClusterQueue.
-    ClusterQueue(QueueName),
+    ClusterQueue(ClusterQueueName),
     /// In a LocalQueue.
     LocalQueue(LocalQueueKey),
 }
@@ -31,7 +31,7 @@ impl QueueRef {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Taken {
     /// Its name.
-    pub cluster_queue: QueueName,
+    pub cluster_queue: ClusterQueueName,
     /// Whether it exists. If not, some LocalQueue points to it.
     pub exists: bool,
     /// The LocalQueues that point to it.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sluice_engine::{
-    Admission, Amount, Engine, Explanation, FlavorName, LocalQueueKey, Outlook, PodSet,
-    PreemptionRight, QueueName, ResourceName, Settings, Time, WorkloadId,
+    Admission, Amount, ClusterQueueName, Engine, Explanation, FlavorName, LocalQueueKey, Outlook,
+    PodSet, PreemptionRight, ResourceName, Settings, Time, WorkloadId,
 };
 
 /// A job to be played.
@@ -85,7 +85,7 @@ pub type Cell = (FlavorName, ResourceName);
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RunUsage {
     /// The ClusterQueue.
-    pub queue: QueueName,
+    pub queue: ClusterQueueName,
     /// The usage by flavor and resource.
     pub cells: BTreeMap<Cell, Amount>,
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use sluice_crds::POD_PREFIX;
-use sluice_engine::{Admission, Borrowing, LocalQueueKey, QueueName, Time, WorkloadId};
+use sluice_engine::{Admission, Borrowing, ClusterQueueName, LocalQueueKey, Time, WorkloadId};
 use sluice_kinds::QueueGates;
 use sluice_kinds::metadata;
 use sluice_kinds::pod::{PodMode, PodPhase, PodView};
@@ -119,7 +119,7 @@ pub fn standing(
 }
 
 /// The flavor that each resource of a ClusterQueue is taken from first.
-fn first_flavors(quotas: &Quotas, queue: &QueueName) -> BTreeMap<String, String> {
+fn first_flavors(quotas: &Quotas, queue: &ClusterQueueName) -> BTreeMap<String, String> {
     let mut first = BTreeMap::new();
     let groups = quotas.queues.get(queue).map(|queue| &queue.resource_groups);
     for group in groups.into_iter().flatten() {

@@ -5,8 +5,8 @@
 use std::collections::BTreeSet;
 
 use sluice_engine::{
-    Amount, Decision, Engine, Explanation, FlavorName, Preemption, QueueName, ResourceName, Time,
-    Trials, WorkloadId, WorkloadState,
+    Amount, ClusterQueueName, Decision, Engine, Explanation, FlavorName, Preemption, ResourceName,
+    Time, Trials, WorkloadId, WorkloadState,
 };
 
 use crate::histories::play::rebuilt;
@@ -174,7 +174,7 @@ impl Alone<'_> {
         quotas.any(|quota| quota.lending_limit.is_some())
     }
 
-    fn queue(&self) -> QueueName {
+    fn queue(&self) -> ClusterQueueName {
         let key = &self.oracle.workloads[self.id].queue;
         self.oracle.locals[key].cluster_queue.clone()
     }

@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 use sluice_engine::{
-    Admission, Amount, BorrowWithinCohort, ClusterQueue, Cohort, Decision, Engine, Event,
-    FairPreemption, Flavor, FlavorQuotas, LocalQueue, LocalQueueKey, PodSet, PodSetAssignment,
-    Preemption, QueueName, Quota, ReclaimWithinCohort, ResourceGroup, Settings, Time, Weight,
-    WithinClusterQueue, Workload, WorkloadId, WorkloadState,
+    Admission, Amount, BorrowWithinCohort, ClusterQueue, ClusterQueueName, Cohort, Decision,
+    Engine, Event, FairPreemption, Flavor, FlavorQuotas, LocalQueue, LocalQueueKey, PodSet,
+    PodSetAssignment, Preemption, Quota, ReclaimWithinCohort, ResourceGroup, Settings, Time,
+    Weight, WithinClusterQueue, Workload, WorkloadId, WorkloadState,
 };
 
 use crate::histories::worlds::any_of;
@@ -129,7 +129,7 @@ fn events(scene: &Scene) -> Vec<Event> {
         }));
     }
     for (index, (cohort, nominal, lending, weight)) in scene.queues.iter().enumerate() {
-        let name = QueueName::from(format!("q{index}").as_str());
+        let name = ClusterQueueName::from(format!("q{index}").as_str());
         events.push(Event::UpsertClusterQueue(ClusterQueue {
             cohort: Some(format!("c{cohort}").as_str().into()),
             resource_groups: vec![group(*nominal, *lending)],
@@ -149,7 +149,7 @@ fn events(scene: &Scene) -> Vec<Event> {
             bound: 1,
         };
         let admission = Admission {
-            queue: QueueName::from(format!("q{}", holder.queue).as_str()),
+            queue: ClusterQueueName::from(format!("q{}", holder.queue).as_str()),
             cohort: None,
             since: Time::from_millis(i64::try_from(index).unwrap()),
             unused_since: None,
@@ -227,7 +227,7 @@ fn fits(scene: &Scene, gone: &BTreeSet<usize>) -> bool {
     for index in gone {
         oracle.apply(Event::RemoveWorkload(held(*index)));
     }
-    let queue = QueueName::from("q0");
+    let queue = ClusterQueueName::from("q0");
     let tree = oracle.tree(&oracle.root(&queue).unwrap());
     let cell = tree.cell(&("f".into(), "cpu".into()));
     let charge: Charge = [(cell, scene.cpu)].into_iter().collect();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use sluice_engine::{ClusterQueue, QueueName, Quota, StopPolicy};
+use sluice_engine::{ClusterQueue, ClusterQueueName, Quota, StopPolicy};
 
 use crate::oracle::choice::group_of;
 use crate::oracle::quota::{Cell, Member, Node, Tree};
@@ -43,7 +43,7 @@ impl Oracle {
     }
 
     /// The root of the tree that a queue is in.
-    pub(crate) fn root(&self, queue: &QueueName) -> Option<Node> {
+    pub(crate) fn root(&self, queue: &ClusterQueueName) -> Option<Node> {
         self.path(&Node::Queue(queue.clone()))?.pop()
     }
 

@@ -1,11 +1,11 @@
 //! Queues that are deleted while they are used: what is used still counts where they were.
 
-use sluice_engine::{ClusterQueue, QueueName, StopPolicy, WorkloadId};
+use sluice_engine::{ClusterQueue, ClusterQueueName, StopPolicy, WorkloadId};
 
 use super::Oracle;
 
 impl Oracle {
-    pub(super) fn delete_queue(&mut self, name: &QueueName) {
+    pub(super) fn delete_queue(&mut self, name: &ClusterQueueName) {
         let Some(queue) = self.queues.remove(name) else {
             return;
         };

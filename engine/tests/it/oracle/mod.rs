@@ -19,10 +19,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use sluice_engine::{
-    Admission, AdmissionScope, Amount, Borrowing, ClusterQueue, Cohort, CohortName, Decision,
-    Event, EvictReason, Flavor, FlavorName, LocalQueue, LocalQueueKey, PreemptionRight, QueueName,
-    QueueingStrategy, ResourceName, Settings, StopPolicy, Time, Workload, WorkloadId,
-    WorkloadState,
+    Admission, AdmissionScope, Amount, Borrowing, ClusterQueue, ClusterQueueName, Cohort,
+    CohortName, Decision, Event, EvictReason, Flavor, FlavorName, LocalQueue, LocalQueueKey,
+    PreemptionRight, QueueingStrategy, ResourceName, Settings, StopPolicy, Time, Workload,
+    WorkloadId, WorkloadState,
 };
 
 pub(crate) use self::usage::charge_of;
@@ -38,9 +38,9 @@ pub(crate) struct Oracle {
     pub(crate) settings: Settings,
     pub(crate) flavors: BTreeMap<FlavorName, Flavor>,
     pub(crate) cohorts: BTreeMap<CohortName, Cohort>,
-    pub(crate) queues: BTreeMap<QueueName, ClusterQueue>,
+    pub(crate) queues: BTreeMap<ClusterQueueName, ClusterQueue>,
     /// Those of the queues that are gone and still used.
-    pub(crate) deleted: BTreeSet<QueueName>,
+    pub(crate) deleted: BTreeSet<ClusterQueueName>,
     pub(crate) locals: BTreeMap<LocalQueueKey, LocalQueue>,
     pub(crate) workloads: BTreeMap<WorkloadId, Workload>,
     pub(crate) assumed: BTreeMap<WorkloadId, Admission>,
@@ -273,7 +273,7 @@ impl Oracle {
     fn admit(
         &mut self,
         id: WorkloadId,
-        queue: QueueName,
+        queue: ClusterQueueName,
         assignment: Assignment,
         now: Time,
     ) -> Decision {
@@ -338,7 +338,7 @@ impl Oracle {
     fn claim(
         &self,
         tree: &Tree,
-        queue: &QueueName,
+        queue: &ClusterQueueName,
         id: &WorkloadId,
         charge: Charge,
     ) -> Reservation {
@@ -420,7 +420,7 @@ impl Oracle {
         tree: &Tree,
         now: Time,
         claims: &Reservations,
-    ) -> Option<(QueueName, WorkloadId, AssignmentResult)> {
+    ) -> Option<(ClusterQueueName, WorkloadId, AssignmentResult)> {
         let views = self.views(tree, claims.values());
         let mut tally = self.tally;
         let pending = |w: &&Workload| w.state == WorkloadState::Pending;
@@ -432,7 +432,7 @@ impl Oracle {
             .any(|w| backs_off(&w));
         tally.backing_off += u64::from(backing_off);
         let scene = self.scene(tree, &views);
-        let mut offers: Vec<(Path, Turn, QueueName, AssignmentResult)> = Vec::new();
+        let mut offers: Vec<(Path, Turn, ClusterQueueName, AssignmentResult)> = Vec::new();
         for queue in self.queues.values().filter(|queue| self.active(queue)) {
             let Some(node) = tree.queue(&queue.name) else {
                 continue;
@@ -485,15 +485,16 @@ impl Oracle {
                 }
             }
         }
-        let without_shares = |(path, turn, ..): &(Path, Turn, QueueName, AssignmentResult)| {
-            // Whoever has fewer levels has none there that uses more than is its own.
-            let deepest = path.iter().rposition(|(over, _)| *over);
-            let upper = path.iter().take(deepest.map_or(0, |deepest| deepest + 1));
-            (
-                upper.map(|(over, _)| *over).collect::<Vec<_>>(),
-                turn.clone(),
-            )
-        };
+        let without_shares =
+            |(path, turn, ..): &(Path, Turn, ClusterQueueName, AssignmentResult)| {
+                // Whoever has fewer levels has none there that uses more than is its own.
+                let deepest = path.iter().rposition(|(over, _)| *over);
+                let upper = path.iter().take(deepest.map_or(0, |deepest| deepest + 1));
+                (
+                    upper.map(|(over, _)| *over).collect::<Vec<_>>(),
+                    turn.clone(),
+                )
+            };
         let other = offers.iter().map(without_shares).min();
         let best = if self.settings.fair_sharing.is_some() {
             let root = tree.path(tree.queue(&offers.first()?.2).unwrap()).pop();
@@ -511,7 +512,7 @@ impl Oracle {
     /// levels are above the node.
     fn winner(
         tree: &Tree,
-        offers: &[(Path, Turn, QueueName, AssignmentResult)],
+        offers: &[(Path, Turn, ClusterQueueName, AssignmentResult)],
         node: usize,
         level: usize,
     ) -> Option<usize> {
@@ -622,8 +623,8 @@ impl Oracle {
     }
 
     /// Who waits for which queue and could be taken now, in the order of the workloads.
-    fn waiting(&self, now: Time) -> BTreeMap<QueueName, Vec<&Workload>> {
-        let mut waiting: BTreeMap<QueueName, Vec<&Workload>> = BTreeMap::new();
+    fn waiting(&self, now: Time) -> BTreeMap<ClusterQueueName, Vec<&Workload>> {
+        let mut waiting: BTreeMap<ClusterQueueName, Vec<&Workload>> = BTreeMap::new();
         for (id, workload) in &self.workloads {
             let open = |l: &&LocalQueue| l.stop == StopPolicy::None && l.namespace_selected;
             if workload.state == WorkloadState::Pending

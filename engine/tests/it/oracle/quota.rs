@@ -1,14 +1,14 @@
 //! Quota arithmetic of one cohort tree by definition. What is configured is summed up once for each
 //! tree, what is used anew for every question. Knows no workloads; who is charged is `mod.rs`.
 
-use sluice_engine::{Amount, CohortName, FlavorName, QueueName, Quota, ResourceName};
+use sluice_engine::{Amount, ClusterQueueName, CohortName, FlavorName, Quota, ResourceName};
 
 pub(crate) type Cell = (FlavorName, ResourceName);
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Node {
     Cohort(CohortName),
-    Queue(QueueName),
+    Queue(ClusterQueueName),
 }
 
 /// What is charged, by node and cell. Only queues are charged directly.
@@ -44,7 +44,7 @@ pub(crate) fn clamp(amount: Amount) -> i128 {
 }
 
 impl Tree {
-    pub(crate) fn queue(&self, name: &QueueName) -> Option<usize> {
+    pub(crate) fn queue(&self, name: &ClusterQueueName) -> Option<usize> {
         let named = |node: &Member| matches!(&node.name, Node::Queue(queue) if queue == name);
         self.nodes.iter().position(named)
     }

@@ -329,7 +329,9 @@ fn a_tree_says_what_each_node_has_borrows_and_lends() {
          job j a cpu=3
          decide =>",
     );
-    let members = engine.tree_members(&NodeName::Queue("a".into())).unwrap();
+    let members = engine
+        .tree_members(&NodeName::ClusterQueue("a".into()))
+        .unwrap();
     assert_eq!(members.len(), 3);
     let of_cohort = engine.tree_members(&NodeName::Cohort("all".into()));
     assert_eq!(of_cohort.as_ref(), Some(&members));
@@ -348,7 +350,7 @@ fn a_tree_says_what_each_node_has_borrows_and_lends() {
             (node.name, (amounts.map(Amount::get), counts))
         })
         .collect();
-    let queue = |name: &str| NodeName::Queue(name.into());
+    let queue = |name: &str| NodeName::ClusterQueue(name.into());
     let cohort = NodeName::Cohort("all".into());
     assert_eq!(found[&cohort], ([0, 8, 7, 0, 0, 0], (0, 0)));
     assert_eq!(found[&queue("a")], ([4, 4, 6, 2, 4, 0], (1, 1)));

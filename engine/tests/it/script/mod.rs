@@ -42,9 +42,9 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use sluice_engine::{
-    Admission, Amount, Cohort, Decision, Engine, Event, EvictReason, FairPreemption, Flavor,
-    FlavorName, LocalQueueStatus, PreemptionRight, QueueName, QueueStatus, ResourceName, Settings,
-    Taint, TaintEffect, Time, UndeclaredResources, Workload, WorkloadState,
+    Admission, Amount, ClusterQueueName, Cohort, Decision, Engine, Event, EvictReason,
+    FairPreemption, Flavor, FlavorName, LocalQueueStatus, PreemptionRight, QueueStatus,
+    ResourceName, Settings, Taint, TaintEffect, Time, UndeclaredResources, Workload, WorkloadState,
 };
 
 use words::{Words, assignment, local, local_key, pair, pod_set, queue};
@@ -352,7 +352,7 @@ impl World {
         self.know(name, &Words(known));
         let pod_sets = words.0.split(|word| *word == "/").enumerate();
         let admission = Admission {
-            queue: QueueName::from(words.one("from").unwrap_or(queue)),
+            queue: ClusterQueueName::from(words.one("from").unwrap_or(queue)),
             cohort: words.one("in").map(Into::into),
             since: Time::from_millis(words.number("since").unwrap_or_default()),
             unused_since: words.number("unused").map(Time::from_millis),

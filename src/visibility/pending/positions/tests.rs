@@ -22,7 +22,7 @@ pub fn mk_waiting(local_queue: &LocalQueueKey, name: &str, priority: i32, create
 
 pub fn mk_taken(local_queues: Vec<LocalQueueKey>, waiting: Vec<Waiting>) -> Taken {
     Taken {
-        cluster_queue: QueueName::from("cq"),
+        cluster_queue: ClusterQueueName::from("cq"),
         exists: true,
         local_queues,
         waiting,
