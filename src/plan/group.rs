@@ -296,10 +296,17 @@ pub fn kept_for(record: &WorkloadRecord, now: Now) -> Option<Duration> {
 /// queues for itself.
 fn again(situation: &GroupSituation<'_>, key: &WorkloadKey, record: &WorkloadRecord) -> Plan {
     let begins = situation.pods.iter().all(|(_, pod)| pod.is_live());
-    if !begins {
-        return Plan::default();
+    if begins {
+        return delete_workload(key, record);
     }
-    delete_workload(key, record)
+    let mut pods = situation.pods.iter();
+    if pods.any(|(_, pod)| pod.is_live() && !pod.is_released()) {
+        return Plan::note(Note::warning(
+            "GroupEnded",
+            "This group has ended, so its new pods are not queued: delete the pods of it that have ended, or create the new pods in a group of another name",
+        ));
+    }
+    Plan::default()
 }
 
 /// How many pods of each pod set have succeeded and are gone: as recorded, or more. What still runs is not gone.

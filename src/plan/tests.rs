@@ -24,6 +24,7 @@ use crate::plan::workload::priority::Priority;
 
 mod devices;
 mod excess;
+mod ignored;
 mod life;
 mod never_runs;
 mod partial;

@@ -100,6 +100,11 @@ impl PodGroup {
         if let Some(problem) = wrong.into_iter().next() {
             return Err(problem);
         }
+        // The Workload carries it in a label.
+        if LABEL_VALUE_MAX < name.len() {
+            let field = field_of(POD_GROUP_LABELS_ANNOTATION);
+            return Err(Problem::invalid(field, name, GROUP_NAME_TOO_LONG));
+        }
         Ok(Self {
             name: name.into(),
             total: read_total(total, annotation_text(pod, total))?,
@@ -107,6 +112,11 @@ impl PodGroup {
         })
     }
 }
+
+/// How long the value of a label may be.
+const LABEL_VALUE_MAX: usize = 63;
+/// The rule for the name that the values of labels make together.
+const GROUP_NAME_TOO_LONG: &str = "names labels whose values, joined by '-', are the name of the group: must be no more than 63 characters";
 
 fn read_total(key: &str, total: Option<&str>) -> Result<u32, Problem> {
     let field = field_of(key);

@@ -83,7 +83,7 @@ pub enum News {
         /// Where its objects are.
         resource: ApiResource,
         /// What the webhooks need to know of it.
-        managed: ManagedResource,
+        managed: Box<ManagedResource>,
     },
     /// Its published schema has changed while it is watched.
     Schema {

@@ -64,7 +64,7 @@ impl Controller {
             // It stands as it did until its objects are listed: finding it is not reading it.
             News::Found { resource, managed } => {
                 entry.resource = Some(resource);
-                entry.rule = Rule::For(managed);
+                entry.rule = Rule::For(*managed);
                 entry.misfit = None;
                 entry.unserved_since = None;
             }

@@ -64,7 +64,7 @@ impl Task {
             let refused = match self.look_in_time().await {
                 Err(state) => state,
                 Ok(found) => {
-                    let (resource, managed) = (found.resource.clone(), found.managed);
+                    let (resource, managed) = (found.resource.clone(), Box::new(found.managed));
                     if !self.report(News::Found { resource, managed }).await {
                         return;
                     }

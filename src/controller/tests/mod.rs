@@ -167,13 +167,13 @@ impl Play {
             life,
             news: News::Found {
                 resource: ApiResource::erase::<k8s_openapi::api::batch::v1::Job>(&()),
-                managed: ManagedResource {
+                managed: Box::new(ManagedResource {
                     group: "batch".to_owned(),
                     version: "v1".to_owned(),
                     resource: "jobs".to_owned(),
                     subresources: Vec::new(),
                     pod_metadata: Vec::new(),
-                },
+                }),
             },
         }));
         Source::Jobs(name.into(), life)

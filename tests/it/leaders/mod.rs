@@ -2,6 +2,7 @@
 
 mod crash;
 pub mod failover;
+mod hostile_lists;
 mod late_objects;
 mod races;
 mod recovery;

@@ -254,6 +254,47 @@ async fn pods_that_are_yet_to_be_made_are_waited_for() -> Result<()> {
     .await
 }
 
+/// In place of pods that have succeeded none comes any more: who is queued again waits for those that are left.
+#[tokio::test]
+async fn pods_that_have_succeeded_are_not_waited_for() -> Result<()> {
+    bed::shared("whole-left", async |scene| {
+        scene.queue(&[quota("cpu", "2")]).await?;
+        let job = gated_job("train", 2).runs_forever();
+        scene.create(&job.json()).await?;
+        for pod in scene.see_so_many("gated twice", 2, is_held).await? {
+            scene.open_gate(name_of(&pod), GATE).await?;
+        }
+        let running = scene.see_so_many("running", 2, is_running).await?;
+        scene.end(name_of(&running[0])).await?;
+        let has_succeeded = |job: &Value| job["status"]["succeeded"] == 1;
+        scene
+            .see("Job", "train", "done by half", has_succeeded)
+            .await?;
+        let workload = scene.see_admitted("train").await?;
+        let active = |is_active: bool| json!({"spec": {"active": is_active}});
+        let name = name_of(&workload);
+        scene.merge("Workload", name, active(false)).await?;
+        scene
+            .see_workload("train", "without quota", |w| {
+                w["status"]["admission"].is_null()
+            })
+            .await?;
+        scene.merge("Workload", name, active(true)).await?;
+        let left = scene.see_so_many("gated again", 1, is_held).await?;
+        scene.open_gate(name_of(&left[0]), GATE).await?;
+        scene.see_so_many("running again", 1, is_running).await?;
+        let workload = scene.see_admitted("train").await?;
+        ensure!(
+            condition(&workload, "Requeued")
+                .is_some_and(|(status, reason, _)| (status, reason) == ("False", "Admitted")),
+            "{workload}"
+        );
+        scene.end(name_of(&left[0])).await?;
+        scene.see_complete("train").await.map(drop)
+    })
+    .await
+}
+
 /// Gates, then quota for all, then all; later ones in their places, and none above the count. Told to
 /// drain, they go, and those that come instead wait.
 #[tokio::test]

@@ -251,7 +251,16 @@ fn a_group_that_a_controller_makes() {
     assert_eq!(mode(&labels, &none), PodMode::Single);
     let not_asked = changed(QUEUE_GATE, json!("false"));
     assert_eq!(mode(&labels, &not_asked), PodMode::Child);
+    let long = "x".repeat(62);
+    let too_long = format!(
+        "metadata.annotations[sluice.dev/pod-group-labels]: Invalid value: \"{long}-0\": names labels whose values, joined by '-', are the name of the group: must be no more than 63 characters"
+    );
     for (labels, annotations, expected) in [
+        (
+            json!({"a.io/set": long, "a.io/index": "0"}),
+            marks.clone(),
+            too_long.as_str(),
+        ),
         (
             json!({"a.io/set": "serve"}),
             marks.clone(),

@@ -246,7 +246,9 @@ fn an_object_that_gets_another_controller_loses_its_gates(#[case] object: Value)
         assert_eq!(asked, [format!("{username} n budget.acme.io")]);
         let told = verdict.message();
         assert!(
-            told.starts_with("metadata.ownerReferences: Forbidden: the gate"),
+            told.starts_with(
+                "metadata.ownerReferences: Forbidden: only its owners may lift the gate"
+            ),
             "{told}"
         );
     }
