@@ -1,7 +1,8 @@
 //! Lists, asked for in pages: a cluster may have more objects of a kind than an answer should have.
 
 use kube::api::{Api, DynamicObject, ListParams};
-use kube::core::{ObjectList, PartialObjectMeta};
+use kube::core::{ObjectList, PartialObjectMeta, Request};
+use sluice_kinds::stored::Stored;
 
 use super::connection::{ClusterError, answer};
 use super::resource::Resource;
@@ -35,10 +36,17 @@ pub async fn each<E: From<ClusterError>>(
     what: &str,
     api: &Api<DynamicObject>,
     params: ListParams,
-    take: impl FnMut(Vec<DynamicObject>) -> Result<(), E>,
+    mut take: impl FnMut(Vec<DynamicObject>) -> Result<(), E>,
 ) -> Result<(), E> {
-    let page = |params: ListParams| async move { api.list(&params).await };
-    pages(what, params, page, take).await
+    let page = |params: ListParams| async move {
+        let request = Request::new(api.resource_url()).list(&params);
+        let request = request.map_err(kube::Error::BuildRequest)?;
+        api.clone().into_client().request(request).await
+    };
+    pages(what, params, page, |page: Vec<Stored<DynamicObject>>| {
+        take(page.into_iter().map(|Stored(object)| object).collect())
+    })
+    .await
 }
 
 /// The metadata of the objects of a resource that carry a label.

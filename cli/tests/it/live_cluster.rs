@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 use sluice_testbed::{Component, ControlPlane, Options, eventually};
 
 use crate::gates::{Run, run};
-use crate::live_refused;
+use crate::{live_forms, live_refused};
 
-const DEADLINE: std::time::Duration = std::time::Duration::from_mins(3);
+pub(crate) const DEADLINE: std::time::Duration = std::time::Duration::from_mins(3);
 
 pub(crate) fn sluice(kubeconfig: &Path, arguments: &str) -> Run {
     run(Command::new(env!("CARGO_BIN_EXE_kubectl-sluice"))
@@ -212,6 +212,7 @@ async fn queues_and_jobs_are_shown_and_steered_with_the_rights_of_the_caller() -
     let admin = cp.kubeconfig();
     let tenant = cp.service_account_kubeconfig(&ns, "tenant").await?;
     shown(admin, &tenant, &ns).await?;
+    live_forms::all(&cp, admin, &ns).await?;
     explained(admin, &ns);
     live_refused::unqueued(&cp, admin, &ns).await?;
     estimated(admin, &tenant, &ns)?;

@@ -7,6 +7,7 @@ mod gates;
 mod gates_cluster;
 mod jobkind;
 mod live_cluster;
+mod live_forms;
 mod live_refused;
 mod proxies;
 mod simulate;
