@@ -179,6 +179,7 @@ impl Jobs {
         if unknown.is_empty() {
             Ok(known)
         } else {
+            unknown.sort_unstable();
             Err(unknown)
         }
     }

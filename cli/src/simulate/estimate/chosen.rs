@@ -64,7 +64,7 @@ impl<'a> Chosen<'a> {
         let is_of_tree = |job: &InputJob| tree_of(job, quotas).as_deref() == tree;
         let mut numbers = BTreeMap::new();
         let mut chosen = Chosen::default();
-        let mut unknown: Vec<&InputJob> = Vec::new();
+        let mut unknown: Vec<&str> = Vec::new();
         for (number, job) in jobs.all().iter().enumerate() {
             if !is_of_tree(job) {
                 continue;
@@ -77,14 +77,15 @@ impl<'a> Chosen<'a> {
                     let at_once = Likely::Known(Duration::ZERO);
                     chosen.likely.push((Source::Any, at_once));
                 }
-                None => unknown.push(job),
+                None => unknown.push(&job.name),
             }
             chosen.input.push(job.clone());
         }
-        if let Some(first) = unknown.first() {
+        // By name: jobs of one moment come in no order that anybody would know again.
+        if let Some(first) = unknown.iter().min() {
             return Err(NoEstimate::NoDurations {
                 jobs: unknown.len(),
-                first: first.name.to_string(),
+                first: (*first).to_owned(),
             });
         }
         if JOBS_MAX < chosen.input.len() {
