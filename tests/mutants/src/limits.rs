@@ -94,4 +94,25 @@ pub(crate) static MUTANTS: &[Mutant] = &[
         ),
         Cluster("a_process_at_a_desk_changes_nothing_of_it"),
     ),
+    mutant(
+        "an exponent that Kubernetes cuts to 32 bits makes a small amount",
+        "crds/src/quantity.rs",
+        (
+            "(None, true) => Exponent::TooSmall,",
+            "(None, true) => Exponent::InRange(-EXPONENT_MAX),",
+        ),
+        Unit("crds", "parses_what_kubernetes_parses"),
+    ),
+    mutant(
+        "the defaults of containers stand for a pod-level limit",
+        "kinds/src/read/requests.rs",
+        (
+            "let declared = self.containers(pod, field, &no_defaults);",
+            "let declared = self.containers(pod, field, &self.defaults.container_requests.clone());",
+        ),
+        Unit(
+            "kinds",
+            "pod_level_requests_come_before_the_defaults_of_containers",
+        ),
+    ),
 ];

@@ -130,8 +130,8 @@ pub(crate) static MUTANTS: &[Mutant] = &[
     mutant(
         "an evicted job frees its quota while its controller is active",
         "src/plan/eviction_steps.rs",
-        "let is_active = reading.may_have_pods() && !is_left_alone;",
-        "let is_active = reading.may_have_pods() && is_left_alone;",
+        "let is_active = reading.may_have_pods() && !is_left_alone && !is_ignored;",
+        "let is_active = reading.may_have_pods() && is_left_alone && !is_ignored;",
     ),
     mutant(
         "an evicted job is not suspended",

@@ -229,4 +229,34 @@ pub(crate) static MUTANTS: &[Mutant] = &[
             "the_workload_of_pods_that_are_made_again_stays_after_each_eviction",
         ),
     ),
+    mutant(
+        "one object makes a whole list unreadable",
+        "kinds/src/read/stored.rs",
+        (
+            "metadata.remove(\"managedFields\");",
+            "metadata.remove(\"labels\");",
+        ),
+        Unit("kinds", "what_is_hostile_is_read_for_the_rest_of_it"),
+    ),
+    mutant(
+        "pods that have succeeded are waited for",
+        "src/controller/engine_sync.rs",
+        (
+            "let to_come = set.count.saturating_sub(set.reclaimable);",
+            "let to_come = set.count;",
+        ),
+        Cluster("pods_that_have_succeeded_are_not_waited_for"),
+    ),
+    mutant(
+        "a job that its controller ignores keeps its quota for ever",
+        "src/plan/eviction_steps.rs",
+        (
+            "record.is_stalled() && reading.suspended && !reading.has_status && situation.shows_pods;",
+            "false;",
+        ),
+        Unit(
+            "src",
+            "a_job_without_a_status_gives_its_quota_back_once_its_eviction_is_overdue",
+        ),
+    ),
 ];
