@@ -31,7 +31,7 @@ mod run;
 mod visibility;
 
 pub use api::client::Clients;
-pub use process::args::{Args, Command, CommandLine, ConfigCommand, LogFormat, LogLevel};
+pub use process::args::{Args, Command, CommandLine, ConfigCommand, log};
 pub use process::clock;
 pub use process::config::Configuration;
 pub use process::metrics::definitions as metrics;

@@ -5,9 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Parser;
-use sluice::{Args, Command, CommandLine, ConfigCommand, LogFormat, LogLevel};
-use tracing_subscriber::EnvFilter;
-use tracing_subscriber::filter::LevelFilter;
+use sluice::{Args, Command, CommandLine, ConfigCommand};
 
 // Gives back what it has not used for ten seconds. glibc's keeps what the lists at a start took: docs/benchmarks.md.
 #[cfg(target_os = "linux")]
@@ -25,7 +23,8 @@ fn main() -> Result<ExitCode> {
 }
 
 fn run(args: Args) -> Result<ExitCode> {
-    start_log(args.log_format, args.log_level);
+    // Dropped at the end, when all that was logged is written.
+    let _log = sluice::log::start(args.log_format, args.log_level);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;
@@ -33,24 +32,4 @@ fn run(args: Args) -> Result<ExitCode> {
     // A task that hangs must not keep the process from ending.
     runtime.shutdown_background();
     ended.map(|()| ExitCode::SUCCESS)
-}
-
-fn start_log(format: LogFormat, level: LogLevel) {
-    let level = match level {
-        LogLevel::Off => LevelFilter::OFF,
-        LogLevel::Error => LevelFilter::ERROR,
-        LogLevel::Warn => LevelFilter::WARN,
-        LogLevel::Info => LevelFilter::INFO,
-        LogLevel::Debug => LevelFilter::DEBUG,
-        LogLevel::Trace => LevelFilter::TRACE,
-    };
-    let filter = EnvFilter::try_from_default_env();
-    let filter = filter.unwrap_or_else(|_| EnvFilter::new(level.to_string()));
-    let log = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr);
-    match format {
-        LogFormat::Text => log.init(),
-        LogFormat::Json => log.json().init(),
-    }
 }

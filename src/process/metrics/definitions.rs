@@ -231,6 +231,7 @@ table! {
     // Named as Prometheus and Alertmanager name theirs.
     CONFIG_VALID = gauge("sluice_config_last_reload_successful", &[], "Whether the configuration file, as it is now, could be used").of_every_replica();
     CONFIG_RESTART = gauge("sluice_config_restart_required", &[], "1 if the configuration has changed in fields that are read at the start").of_every_replica();
+    LOG_LINES_DROPPED = counter("sluice_log_lines_dropped_total", &[], "The number of lines of the log that were dropped, because nobody read those before them").of_every_replica();
     SERIES_DROPPED = counter("sluice_metric_series_dropped_total", &[], "The number of updates that were dropped because a metric has 20,000 series").of_every_replica();
     PROCESS_CPU = counter("process_cpu_seconds_total", &[], "The CPU time of this process, in seconds").of_every_replica();
     PROCESS_RESIDENT = gauge("process_resident_memory_bytes", &[], "The resident memory of this process").of_every_replica();

@@ -36,6 +36,7 @@ use self::gathered::GatheredSeries;
 use self::registrar::Registrar;
 use self::series::Forget;
 use self::this_process::ProcessSeries;
+pub use self::this_process::count_dropped_lines;
 use self::traffic::TrafficSeries;
 use self::workload_counters::WorkloadSeries;
 use crate::process::freshness::Freshness;

@@ -2,11 +2,13 @@
 //! latter is read from /proc when somebody asks; where there is no /proc it stays at zero.
 
 use std::fs;
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use k8s_openapi::jiff::Timestamp;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::histogram::Histogram;
+use tracing_appender::non_blocking::ErrorCounter;
 
 use super::definitions;
 use super::registrar::Registrar;
@@ -18,6 +20,15 @@ use crate::process::pulse::Pulse;
 /// Linux shows times to user space in ticks of this many a second (`USER_HZ`), whatever its own are.
 const TICKS_PER_SECOND: f64 = 100.0;
 
+/// What counts the lines of the log that were dropped, once the log is started.
+static LINES_DROPPED: OnceLock<ErrorCounter> = OnceLock::new();
+
+/// Takes the number of lines of the log that were dropped from here on from this counter. The first one counts: a process
+/// has one log.
+pub fn count_dropped_lines(counter: ErrorCounter) {
+    LINES_DROPPED.get_or_init(|| counter);
+}
+
 /// The series of this file.
 #[derive(Debug)]
 pub struct ProcessSeries {
@@ -25,6 +36,7 @@ pub struct ProcessSeries {
     heartbeat: Series<Level>,
     decision_seconds: Series<Histogram>,
     violations: Series<Counter>,
+    log_lines_dropped: Series<Counter>,
     unreadable: Series<Level>,
     certificate: Series<Level>,
     configuration_valid: Series<Level>,
@@ -50,6 +62,7 @@ impl ProcessSeries {
             heartbeat: registrar.add(&definitions::LOOP_HEARTBEAT),
             decision_seconds: registrar.add(&definitions::DECISION_SECONDS),
             violations: registrar.add(&definitions::INVARIANT_VIOLATIONS),
+            log_lines_dropped: registrar.add(&definitions::LOG_LINES_DROPPED),
             unreadable: registrar.add(&definitions::UNREADABLE_OBJECTS),
             certificate: registrar.add(&definitions::CERTIFICATE_EXPIRATION),
             configuration_valid,
@@ -88,6 +101,11 @@ impl ProcessSeries {
         set(&self.max_fds, open_files(&limits));
         // The webhooks of a replica that doesn't lead find some too.
         self.violations(invariants::found());
+        self.log_lines_dropped.at(&[], |count| {
+            let dropped = LINES_DROPPED.get().map_or(0, ErrorCounter::dropped_lines);
+            let dropped = u64::try_from(dropped).unwrap_or(u64::MAX);
+            count.inc_by(dropped.saturating_sub(count.get()));
+        });
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod alerts;
 mod api;
+mod blocked_log;
 mod explanation;
 mod logs;
 mod metrics;

@@ -1,9 +1,15 @@
-//! The command line.
+//! The command line, and the log as it says (`log`).
+//!
+//! Must not know what the process does with it.
+
+pub mod log;
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueEnum};
+
+pub use log::{LogFormat, LogLevel};
 
 use crate::process::config::CheckArgs;
 
@@ -110,23 +116,6 @@ pub struct Args {
     pub log_level: LogLevel,
 }
 
-/// What is logged.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum LogLevel {
-    /// Nothing.
-    Off,
-    /// What has failed and needs somebody.
-    Error,
-    /// What has failed and is tried again.
-    Warn,
-    /// What the process does.
-    Info,
-    /// What it does in detail.
-    Debug,
-    /// Everything.
-    Trace,
-}
-
 /// A version of TLS, as Kubernetes' components name it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum TlsVersion {
@@ -136,15 +125,6 @@ pub enum TlsVersion {
     /// TLS 1.3.
     #[value(name = "VersionTLS13")]
     Tls13,
-}
-
-/// The form of the log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum LogFormat {
-    /// For people.
-    Text,
-    /// One JSON object a line.
-    Json,
 }
 
 #[cfg(test)]
