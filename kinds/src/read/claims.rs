@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::field::problem::Problem;
 
 /// Most claims of a pod.
-const CLAIMS_MAX: usize = 64;
+pub(crate) const CLAIMS_MAX: usize = 64;
 /// Most claims that are told of.
 pub(crate) const TOLD_MAX: usize = 10;
 
@@ -61,16 +61,21 @@ impl Claim {
     }
 }
 
-/// The claims of the pod spec `pod`, which lies at `field`.
-pub(crate) fn read(pod: &Value, field: &str) -> Result<Arc<[Claim]>, Problem> {
+/// The claims of the pod spec `pod`, however many: those of a template are [`bounded`], and those of a pod while it waits.
+pub(crate) fn read(pod: &Value) -> Arc<[Claim]> {
     let claims = pod.get("resourceClaims").and_then(Value::as_array);
     let claims = claims.map_or(&[][..], Vec::as_slice);
-    if CLAIMS_MAX < claims.len() {
-        let detail = format!("must have at most {CLAIMS_MAX} elements");
-        let field = format!("{field}.resourceClaims");
-        return Err(Problem::too_many(field, claims.len(), detail));
+    claims.iter().map(Claim::read).collect()
+}
+
+/// The claims of a template whose spec lies at `field`, if they are not too many.
+pub(crate) fn bounded(claims: Arc<[Claim]>, field: &str) -> Result<Arc<[Claim]>, Problem> {
+    if claims.len() <= CLAIMS_MAX {
+        return Ok(claims);
     }
-    Ok(claims.iter().map(Claim::read).collect())
+    let detail = format!("must have at most {CLAIMS_MAX} elements");
+    let field = format!("{field}.resourceClaims");
+    Err(Problem::too_many(field, claims.len(), detail))
 }
 
 /// What is wrong with each of the `claims` of a pod whose spec lies at `field`, while nobody says what they
@@ -115,7 +120,7 @@ mod tests {
             {"resourceClaimName": 7},
             7,
         ]});
-        let claims = read(&pod, "spec").unwrap();
+        let claims = read(&pod);
         let sources: Vec<_> = claims.iter().map(|claim| claim.source.clone()).collect();
         assert_eq!(
             sources,
@@ -144,7 +149,7 @@ mod tests {
             json!({"resourceClaims": null}),
             json!({"resourceClaims": "gpu"}),
         ] {
-            assert!(read(&pod, "spec").unwrap().is_empty(), "{pod}");
+            assert!(read(&pod).is_empty(), "{pod}");
         }
     }
 
@@ -153,7 +158,7 @@ mod tests {
         let claim = json!({"name": "gpu", "resourceClaimTemplateName": "one"});
         let many = json!({"resourceClaims": vec![claim; CLAIMS_MAX + 1]});
         assert_eq!(
-            read(&many, "spec").unwrap_err().to_string(),
+            bounded(read(&many), "spec").unwrap_err().to_string(),
             "spec.resourceClaims: Too many: 65: must have at most 64 elements"
         );
     }

@@ -16,7 +16,7 @@ use crate::field::metadata::{self, annotation_text, label};
 use crate::field::problem::Problem;
 use crate::gates::scheduling::{propagated, scheduling_gates};
 use crate::gates::{self, GateState};
-use crate::read::claims;
+use crate::read::claims::{self, CLAIMS_MAX};
 use crate::read::place::Place;
 use crate::read::pod_set::Reader;
 use crate::read::requests::{Amounts, PodDefaults};
@@ -154,6 +154,7 @@ fn bounded(asks: PodSetView) -> Result<PodSetView, Vec<Problem>> {
             ASKED_MAX,
         ),
         ("affinity.nodeAffinity", "values", values, VALUES_MAX),
+        ("resourceClaims", "claims", asks.claims.len(), CLAIMS_MAX),
     ]
     .into_iter()
     .filter(|(_, _, count, most)| most < count)

@@ -39,9 +39,15 @@ impl Reader<'_> {
         let requests = pod_requests(spec, field, self.defaults)
             .map_err(|p| problems.extend(p))
             .unwrap_or_default();
-        let claims = claims::read(spec, field)
-            .map_err(|p| problems.push(p))
-            .unwrap_or_default();
+        let claims = claims::read(spec);
+        // What runs uses its quota, however many claims it has.
+        let claims = if place == Place::pod() {
+            claims
+        } else {
+            claims::bounded(claims, field)
+                .map_err(|p| problems.push(p))
+                .unwrap_or_default()
+        };
         let plain = PodDefaults::default();
         let declared = if *self.defaults == plain {
             requests.clone()

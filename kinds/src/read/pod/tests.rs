@@ -309,4 +309,12 @@ fn what_a_pod_that_waits_asks_for_is_bounded() {
         ]
     );
     assert!(view(&pod(40_000, 3000)).asks.is_ok());
+    let claim = json!({"name": "gpu", "resourceClaimTemplateName": "one"});
+    let mut claims = pod(0, 0);
+    claims["spec"]["resourceClaims"] = json!(vec![claim; 65]);
+    assert_eq!(view(&claims).asks.unwrap().claims.len(), 65);
+    assert_eq!(
+        told(claims),
+        ["spec.resourceClaims: Too many: 65: a pod that waits must have at most 64 claims"]
+    );
 }
