@@ -73,7 +73,7 @@ fn plan_kept(situation: &JobSituation<'_>) -> Plan {
             Some((_, record))
                 if record.status.admission.is_some() && 0 < situation.lasting_pods =>
             {
-                Plan::note(pods_run_on(situation.lasting_pods))
+                Plan::default()
             }
             Some((key, record)) if !record.is_finished() => {
                 let status = workload::finished(record, finished, situation.now);
@@ -103,19 +103,6 @@ fn plan_kept(situation: &JobSituation<'_>) -> Plan {
             ),
         },
     }
-}
-
-/// That a job has ended, and its pods have not: the controllers of some kinds leave pods running, as that of MPIJobs does
-/// by default.
-fn pods_run_on(pods: usize) -> Note {
-    let them = match pods {
-        1 => "1 of its pods runs on".to_owned(),
-        pods => format!("{pods} of its pods run on"),
-    };
-    let message = format!(
-        "Has finished, and {them}: its quota stays in use until they are gone; delete them, or have its controller do so (as by cleanPodPolicy)"
-    );
-    Note::warning("PodsRunOn", message)
 }
 
 /// A job that is being deleted takes its Workload with it, and its quota is free when both are gone.

@@ -25,6 +25,20 @@ pub struct Expected {
     terminating: HashMap<Subject, Terminating>,
     /// What the engine was told last of jobs that are deleted after what belongs to them.
     leaving: HashMap<Subject, sluice_engine::Workload>,
+    /// Jobs that have finished and hold quota, as their pods are not gone.
+    finished: HashMap<Subject, Outlasting>,
+}
+
+/// What is told of pods that outlast their job.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Outlasting {
+    /// Nothing yet: since when that is so is not noted.
+    #[default]
+    New,
+    /// Nothing before that time.
+    ToldAt(Timestamp),
+    /// It was told.
+    Told,
 }
 
 /// What is being deleted.
@@ -55,6 +69,11 @@ impl Expected {
         let Some(admission) = holds else {
             return self.forget(subject);
         };
+        if job.is_some_and(|job| job.finished().is_some()) {
+            self.finished.entry(subject.clone()).or_default();
+        } else {
+            self.finished.remove(subject);
+        }
         if record.is_evicting() || job.is_some_and(|job| job.deletes_pods) {
             let stopping = Stopping {
                 queue: admission.cluster_queue.as_str().into(),
@@ -100,6 +119,7 @@ impl Expected {
     /// Nothing is expected of a Workload any more.
     pub fn forget_workload(&mut self, subject: &Subject) {
         self.evicted.remove(subject);
+        self.finished.remove(subject);
     }
 }
 
@@ -108,6 +128,7 @@ impl Controller {
     pub(in crate::controller) fn look_after_stalls(&mut self) {
         self.tell_stalled();
         self.tell_stalled_deletions();
+        self.tell_outlasting_pods();
         let evicted = self.expected.evicted.values();
         let jobs = evicted.filter(|stopping| stopping.is_stalled);
         let terminating = self.expected.terminating.values();
@@ -137,6 +158,28 @@ impl Controller {
                 let note = stall::deletion_overdue(&self.remains(&subject));
                 self.tell_about(&subject, note);
                 self.hold_up_nobody(&subject);
+            }
+        }
+    }
+
+    /// Tells of pods that have not ended a while after their job, whose controller usually ends them.
+    fn tell_outlasting_pods(&mut self) {
+        let now = self.now.wall;
+        let mut due = Vec::new();
+        for (subject, state) in self.expected.finished.iter_mut() {
+            match *state {
+                Outlasting::New => *state = Outlasting::ToldAt(stall::in_time_until(now, None)),
+                Outlasting::ToldAt(at) if at <= now => {
+                    *state = Outlasting::Told;
+                    due.push(subject.clone());
+                }
+                Outlasting::ToldAt(_) | Outlasting::Told => {}
+            }
+        }
+        for subject in due {
+            let pods = self.lasting_pods(&subject);
+            if 0 < pods {
+                self.tell_about(&subject, stall::pods_run_on(pods));
             }
         }
     }

@@ -62,6 +62,19 @@ pub fn deletion_overdue(remains: &Remains) -> Note {
     Note::warning(DELETION_OVERDUE, text("Still being deleted", remains))
 }
 
+/// That a job has finished, and pods of it run on: the controllers of some kinds leave them running, as that of MPIJobs does
+/// by default.
+pub fn pods_run_on(pods: usize) -> Note {
+    let them = match pods {
+        1 => "1 of its pods runs on".to_owned(),
+        pods => format!("{pods} of its pods run on"),
+    };
+    let message = format!(
+        "Has finished, and {them}: its quota stays in use until they are gone; delete them, or have its controller do so (as by cleanPodPolicy)"
+    );
+    Note::warning("PodsRunOn", message)
+}
+
 fn text(what: &str, remains: &Remains) -> String {
     format!(
         "{what}: {}. Its quota stays in use until its pods are gone; preemption no longer counts on it",
@@ -210,6 +223,17 @@ mod tests {
             told.starts_with("Still being deleted: pod \"a\" has not terminated in time; "),
             "{told}"
         );
+    }
+
+    #[test]
+    fn pods_that_outlast_their_job_are_counted() {
+        let told = pods_run_on(2);
+        assert_eq!(told.reason, "PodsRunOn");
+        assert_eq!(
+            told.message,
+            "Has finished, and 2 of its pods run on: its quota stays in use until they are gone; delete them, or have its controller do so (as by cleanPodPolicy)"
+        );
+        assert!(pods_run_on(1).message.contains("1 of its pods runs on"));
     }
 
     #[test]

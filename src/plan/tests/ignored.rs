@@ -1,4 +1,4 @@
-//! Jobs whose controller does nothing about them, whose pods outlast them, and whose queue changes before they start.
+//! Jobs whose controller does nothing about them, and whose queue changes before they start.
 
 use super::*;
 use crate::plan::workload;
@@ -14,6 +14,8 @@ fn stalled(spec: &Value) -> Value {
 #[test]
 fn a_job_without_a_status_gives_its_quota_back_once_its_eviction_is_overdue() {
     let job = |status: Value| with(queued(true), "/status", status);
+    let mut without_status = queued(true);
+    without_status.as_object_mut().unwrap().remove("status");
     let counts = json!({"conditions": [], "active": 1});
     let cases = [
         ("in time", job(json!({})), evicting(), 0, "nothing []"),
@@ -26,7 +28,7 @@ fn a_job_without_a_status_gives_its_quota_back_once_its_eviction_is_overdue() {
         ),
         (
             "no status",
-            job(Value::Null),
+            without_status,
             stalled(&json!(true)),
             0,
             "requeue [\"Requeued\"]",
@@ -75,19 +77,6 @@ fn what_is_deactivated_is_not_told_that_it_is_queued_again() {
         [
             "Its pods are gone and its quota is free: deactivated, and not queued again until spec.active of its Workload is true"
         ]
-    );
-}
-
-#[test]
-fn pods_that_outlast_their_job_are_told() {
-    let complete = json!({"conditions": [{"type": "Complete", "status": "True", "message": ""}]});
-    let job = with(queued(false), "/status", complete);
-    let workload = Some(admitted());
-    let plan = planned_with_pods(&Case { job, workload }, 2);
-    assert_eq!(in_words(&plan), "nothing [\"PodsRunOn\"]");
-    assert_eq!(
-        plan.notes[0].message,
-        "Has finished, and 2 of its pods run on: its quota stays in use until they are gone; delete them, or have its controller do so (as by cleanPodPolicy)"
     );
 }
 

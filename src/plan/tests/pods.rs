@@ -86,7 +86,7 @@ fn each_turn_of_the_life_of_a_job_whose_pods_wait() {
             complete.clone(),
             Some(admitted()),
             1,
-            "nothing [\"PodsRunOn\"]",
+            "nothing []",
         ),
         (
             "has ended",
