@@ -16,7 +16,8 @@ use serde_json::{Map, Value};
 /// Who may edit an object may give it `metadata.managedFields` with a time that no clock of ours can show, or a tree of
 /// fields deeper than `serde_json` follows: the API server keeps both. Kinds that keep unknown fields keep such trees
 /// anywhere. If an object can't be parsed as it is, it is read without its `managedFields`, which nothing here asks for,
-/// and without the fields that are too deep: what needs one finds it missing.
+/// and without the fields that are too deep: what needs one finds it missing. Of an event of a watch the type has to come
+/// before the object, as the API server writes it.
 ///
 /// ```
 /// use kube::core::DynamicObject;

@@ -80,8 +80,7 @@ impl Stream {
         self.follow.mark_seen();
         let Some(changes) = store.since(self.seen) else {
             let gone = Refusal::new(410, "too old resource version").status();
-            let line = json!({"type": "ERROR", "object": gone}).to_string();
-            self.ready.push_back(line);
+            self.ready.push_back(line("ERROR", &gone));
             self.is_over = true;
             return;
         };
@@ -95,11 +94,11 @@ impl Stream {
     fn due(&mut self, due: Instant) {
         if self.bookmark.is_some() {
             let resource = self.request.place.resource;
-            let bookmark = json!({"type": "BOOKMARK", "object": {
+            let bookmark = json!({
                 "apiVersion": resource.api_version(), "kind": resource.kind,
                 "metadata": {"resourceVersion": self.seen.to_string()},
-            }});
-            self.ready.push_back(bookmark.to_string());
+            });
+            self.ready.push_back(line("BOOKMARK", &bookmark));
         }
         if self.ends <= due {
             self.is_over = true;
@@ -131,5 +130,10 @@ fn line_of(request: &Request, change: &Change) -> Option<String> {
         (Some(before), None) => ("DELETED", shown(&before, *metadata_only)),
     };
     object["metadata"]["resourceVersion"] = json!(change.number.to_string());
-    Some(json!({"type": what, "object": object}).to_string())
+    Some(line(what, &object))
+}
+
+/// An event of a watch, its type first as the API server writes it.
+fn line(what: &str, object: &Value) -> String {
+    format!("{{\"type\":\"{what}\",\"object\":{object}}}")
 }
