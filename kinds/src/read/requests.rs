@@ -107,17 +107,9 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn pod(&mut self, pod: &Value, field: &str) -> Amounts {
-        let no_defaults = Amounts::new();
-        // The API server fills in pod-level requests before LimitRanger gives any container its defaults.
-        let declared = self.containers(pod, field, &no_defaults);
-        let pod_level = self.pod_level(pod, field, &declared);
         let defaults = self.defaults;
-        let mut total = if defaults.container_requests.is_empty() {
-            declared
-        } else {
-            self.containers(pod, field, &defaults.container_requests)
-        };
-        total.extend(pod_level);
+        let mut total = self.containers(pod, field, &defaults.container_requests);
+        total.extend(self.pod_level(pod, field));
         let overhead = self.overhead(pod, field);
         self.add(&mut total, &overhead, field);
         total.retain(|_, amount| *amount != 0);
@@ -171,7 +163,7 @@ impl Reader<'_> {
 
     /// The pod-level requests, which stand for the sum of the containers. With pod-level limits the API server adds to
     /// them what the containers declare, and else the limits (`defaultPodRequests` in pkg/apis/core/v1/defaults.go).
-    fn pod_level(&mut self, pod: &Value, field: &str, declared: &Amounts) -> Amounts {
+    fn pod_level(&mut self, pod: &Value, field: &str) -> Amounts {
         let Some(resources) = pod.get("resources") else {
             return Amounts::new();
         };
@@ -183,7 +175,11 @@ impl Reader<'_> {
             resources.get("limits"),
             &format!("{field}.resources.limits"),
         );
-        if !limits.is_empty() {
+        // What can't be counted is told once.
+        if !limits.is_empty() && self.problems.is_empty() {
+            // The API server does so before LimitRanger gives any container its defaults.
+            let no_defaults = Amounts::new();
+            let declared = self.containers(pod, field, &no_defaults);
             let of_containers = declared.iter().filter(|(name, _)| is_pod_level(name));
             for (name, amount) in of_containers.chain(&limits) {
                 requests.entry(name.clone()).or_insert(*amount);
@@ -405,6 +401,15 @@ mod tests {
         starting.push(last);
         let pod = json!({"containers": [{}], "initContainers": starting});
         assert_eq!(shown(&pod, &PodDefaults::default()), vec!["cpu=64"]);
+    }
+
+    #[test]
+    fn what_cannot_be_counted_is_told_once() {
+        let bad = json!({"resources": {"requests": {"cpu": "lots"}}});
+        let pod = json!({"resources": {"limits": {"cpu": "4"}}, "containers": [bad]});
+        for defaults in [PodDefaults::default(), defaults()] {
+            assert_eq!(pod_requests(&pod, "spec", &defaults).unwrap_err().len(), 1);
+        }
     }
 
     #[test]
