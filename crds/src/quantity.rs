@@ -138,51 +138,33 @@ fn parse_nanos(text: &str) -> Result<i128, QuantityError> {
         "Pi" => binary(whole, fraction, 5),
         "Ei" => binary(whole, fraction, 6),
         other => match other.strip_prefix(['e', 'E']) {
-            Some(exponent) => {
-                let exponent = parse_exponent(exponent)?;
-                if is_zero(whole, fraction) {
-                    return Ok(0);
+            Some(exponent) => match parse_exponent(exponent) {
+                Err(QuantityError::Overflow | QuantityError::Exponent)
+                    if is_zero(whole, fraction) =>
+                {
+                    Ok(0)
                 }
-                decimal(whole, fraction, exponent.in_range()?)
-            }
+                exponent => decimal(whole, fraction, exponent?),
+            },
             None => Err(QuantityError::Malformed),
         },
     }?;
     Ok(if negative { -magnitude } else { magnitude })
 }
 
-/// A power of ten, if it is one that is tried.
-#[derive(Clone, Copy)]
-enum Exponent {
-    InRange(i32),
-    TooLarge,
-    TooSmall,
-}
-
-impl Exponent {
-    fn in_range(self) -> Result<i32, QuantityError> {
-        match self {
-            Self::InRange(exponent) => Ok(exponent),
-            Self::TooLarge => Err(QuantityError::Overflow),
-            Self::TooSmall => Err(QuantityError::Exponent),
-        }
-    }
-}
-
-fn parse_exponent(text: &str) -> Result<Exponent, QuantityError> {
+fn parse_exponent(text: &str) -> Result<i32, QuantityError> {
     let is_negative = text.starts_with('-');
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
     if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
         return Err(QuantityError::Malformed);
     }
     let size = digits.parse::<i32>().ok();
-    let size = size.filter(|size| *size <= EXPONENT_MAX);
-    Ok(match (size, is_negative) {
-        (Some(size), false) => Exponent::InRange(size),
-        (Some(size), true) => Exponent::InRange(-size),
-        (None, false) => Exponent::TooLarge,
-        (None, true) => Exponent::TooSmall,
-    })
+    match (size.filter(|size| *size <= EXPONENT_MAX), is_negative) {
+        (Some(size), false) => Ok(size),
+        (Some(size), true) => Ok(-size),
+        (None, false) => Err(QuantityError::Overflow),
+        (None, true) => Err(QuantityError::Exponent),
+    }
 }
 
 fn is_zero(whole: &str, fraction: &str) -> bool {

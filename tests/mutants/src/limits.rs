@@ -98,8 +98,8 @@ pub(crate) static MUTANTS: &[Mutant] = &[
         "an exponent that Kubernetes cuts to 32 bits makes a small amount",
         "crds/src/quantity.rs",
         (
-            "(None, true) => Exponent::TooSmall,",
-            "(None, true) => Exponent::InRange(-EXPONENT_MAX),",
+            "(None, true) => Err(QuantityError::Exponent),",
+            "(None, true) => Ok(-EXPONENT_MAX),",
         ),
         Unit("crds", "parses_what_kubernetes_parses"),
     ),
