@@ -47,23 +47,18 @@ impl<'de, K: DeserializeOwned> Deserialize<'de> for Stored<K> {
 
 /// The object without `managedFields`, and without fields that can't be parsed.
 fn lenient<K: DeserializeOwned>(text: &str) -> Result<Stored<K>, serde_json::Error> {
-    let mut object = readable(text)?;
-    if let Some(metadata) = fields(text)?.get("metadata") {
-        let mut metadata = readable(metadata.get())?;
-        metadata.remove("managedFields");
-        object.insert("metadata".to_owned(), Value::Object(metadata));
+    let mut object = Map::new();
+    for (name, text) in fields(text)? {
+        let value = if name == "metadata" {
+            let mut metadata = fields(text.get())?;
+            metadata.remove("managedFields");
+            Some(serde_json::to_value(metadata)?)
+        } else {
+            serde_json::from_str(text.get()).ok()
+        };
+        object.extend(value.map(|value| (name, value)));
     }
     serde_json::from_value(Value::Object(object)).map(Stored)
-}
-
-/// The fields of an object that can be parsed.
-fn readable(object: &str) -> Result<Map<String, Value>, serde_json::Error> {
-    let fields = fields(object)?.into_iter();
-    let readable = fields.filter_map(|(name, text)| {
-        let value = serde_json::from_str(text.get()).ok()?;
-        Some((name, value))
-    });
-    Ok(readable.collect())
 }
 
 fn fields(object: &str) -> Result<BTreeMap<String, &RawValue>, serde_json::Error> {
