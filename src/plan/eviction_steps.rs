@@ -12,6 +12,7 @@ use crate::cache::job::Reading;
 use crate::cache::{WorkloadKey, WorkloadRecord};
 use crate::plan::evictions::cause::{self, Cause};
 use crate::plan::evictions::requeue_backoff::Backoff;
+use crate::plan::evictions::stall::QUOTA_IS_FREE;
 use crate::plan::situation::JobSituation;
 use crate::plan::workload::pending_reason::NotReserved;
 use crate::plan::workload::placement;
@@ -19,9 +20,6 @@ use crate::plan::workload::{self, Next};
 use crate::plan::write_builders::{status_write, suspend_write};
 use crate::plan::writes::plan_and_notes::{Note, Now, Plan};
 use crate::plan::writes::write::{JobPatch, JobPurpose, StatusPurpose, Write};
-
-/// What is told when an eviction has ended, before what follows.
-const QUOTA_IS_FREE: &str = "Its pods are gone and its quota is free";
 
 /// An evicted job: suspend it, wait until its pods are gone, give its templates back, free
 /// its quota.
@@ -125,12 +123,8 @@ pub(super) fn requeue(
     backoff: Backoff,
     now: Now,
 ) -> Plan {
-    let (next, text) = match backoff {
-        Backoff::None => (Next::Queue, format!("{QUOTA_IS_FREE}: queued again")),
-        Backoff::For(wait) => (
-            Next::QueueAfter(wait),
-            format!("{QUOTA_IS_FREE}: queued again in {} s", wait.as_secs()),
-        ),
+    let next = match backoff {
+        Backoff::For(wait) => Next::QueueAfter(wait),
         Backoff::Deactivate if record.spec.active => {
             let spec = WorkloadSpec {
                 active: false,
@@ -146,15 +140,16 @@ pub(super) fn requeue(
                 "Deactivated after spec.reservation.backoff.limitCount backoffs, as its ClusterQueue says; set spec.active of its Workload to true to queue it again",
             ));
         }
-        Backoff::Deactivate => (Next::Queue, QUOTA_IS_FREE.to_owned()),
+        Backoff::None | Backoff::Deactivate => Next::Queue,
     };
-    let text = if record.spec.active {
-        text
-    } else {
-        format!(
-            "{QUOTA_IS_FREE}: deactivated, and not queued again until spec.active of its Workload is true"
-        )
+    let then = match &next {
+        _ if !record.spec.active => {
+            "deactivated, and not queued again until spec.active of its Workload is true".to_owned()
+        }
+        Next::QueueAfter(wait) => format!("queued again in {} s", wait.as_secs()),
+        _ => "queued again".to_owned(),
     };
+    let text = format!("{QUOTA_IS_FREE}: {then}");
     let status = workload::requeued(record, next, now);
     status_write(key, record, status, StatusPurpose::Requeue)
         .and_note(Note::normal("Requeued", text))

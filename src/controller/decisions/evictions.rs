@@ -281,8 +281,8 @@ impl Controller {
 
     /// Deletes the pods of a job that is evicted and can't be suspended: its controller makes new ones,
     /// which are born behind the gate. Those of an evicted group. And those of a job that has finished, or that is being
-    /// deleted and is suspended: its controller does nothing more for it, neither deletes them nor makes
-    /// new ones.
+    /// deleted and is suspended: its controller does nothing more for it. What another controller makes anew is born behind
+    /// the gate.
     pub(super) fn take_back_pods(&mut self, subject: &Subject) {
         let job = self.objects.job_of(subject);
         let kind = job.and_then(|(key, _)| self.kinds.compiled(&key.kind));

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use k8s_openapi::jiff::Timestamp;
 use sluice_crds::Reservation;
+use sluice_kinds::manageable_groups::OF_KUBERNETES;
 
 use crate::cache::conditions::Type;
 use crate::cache::{JobKey, JobRecord, PodRecord, Subject, Uid, WorkloadKey, WorkloadRecord};
@@ -19,9 +20,6 @@ use crate::plan::progress::were_ready;
 use crate::process::clock::{Moment, Now};
 use crate::process::hashing::HashMap;
 use crate::process::invariants::violated;
-
-/// The groups whose controllers are Kubernetes' own.
-const BUILT_IN: [&str; 2] = ["apps", "batch"];
 
 /// Quota that is held and not used, and what follows from it.
 #[derive(Debug)]
@@ -171,7 +169,7 @@ impl Controller {
     /// leaves nothing of a template out.
     pub(in crate::controller) fn shows_pods(&self, key: &JobKey, job: &JobRecord) -> bool {
         let group = self.kinds.group_kind(&key.kind).map(|(group, _)| group);
-        let is_built_in = group.is_some_and(|group| BUILT_IN.contains(&group.as_str()));
+        let is_built_in = group.is_some_and(|group| OF_KUBERNETES.contains(&group.as_str()));
         let sets = job.reading.as_ref().ok();
         let sets = sets.and_then(|reading| reading.pod_sets.as_ref().ok());
         let is_labelled = sets.is_some_and(|sets| sets.iter().all(|set| set.marks.are_watched()));

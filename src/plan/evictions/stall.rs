@@ -14,6 +14,8 @@ use crate::plan::writes::plan_and_notes::{Note, Now};
 const IN_TIME: SignedDuration = SignedDuration::from_mins(1);
 /// Pods set their own grace period, so others wait for at most this much of it.
 const GRACE_MAX: SignedDuration = SignedDuration::from_mins(10);
+/// What is told when an eviction has ended.
+pub(crate) const QUOTA_IS_FREE: &str = "Its pods are gone and its quota is free";
 /// How many pods are named.
 const NAMED_MAX: usize = 3;
 
@@ -150,7 +152,7 @@ pub(crate) fn ended(record: &WorkloadRecord) -> Option<ConditionUpdate> {
         kind: Type::Stalled,
         is_true: false,
         reason: EVICTION_ENDED,
-        message: "Its pods are gone and its quota is free".to_owned(),
+        message: QUOTA_IS_FREE.to_owned(),
     })
 }
 
