@@ -21,7 +21,7 @@ use serde_json::json;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-use super::answers::{Answer, ClusterQueueName, Session, Viewer};
+use super::answers::{Answer, QueueName, Session, Viewer};
 use super::assets::{self, PAGE};
 use super::guard::{API, Guard};
 use super::problem::{Problem, Reason};
@@ -226,7 +226,7 @@ async fn cluster_queue(
     State(viewer): State<Viewer>,
     Path(name): Path<String>,
 ) -> Result<impl IntoResponse, Problem> {
-    let queue = ClusterQueueName::Cluster(named(name)?);
+    let queue = QueueName::Cluster(named(name)?);
     viewer.waiting(queue).await
 }
 
@@ -234,7 +234,7 @@ async fn local_queue(
     State(viewer): State<Viewer>,
     Path((namespace, name)): Path<(String, String)>,
 ) -> Result<impl IntoResponse, Problem> {
-    let queue = ClusterQueueName::Local(named(namespace)?, named(name)?);
+    let queue = QueueName::Local(named(namespace)?, named(name)?);
     viewer.waiting(queue).await
 }
 
@@ -242,14 +242,14 @@ async fn cluster_queue_starts(
     State(viewer): State<Viewer>,
     Path(name): Path<String>,
 ) -> Result<impl IntoResponse, Problem> {
-    viewer.starts(ClusterQueueName::Cluster(named(name)?)).await
+    viewer.starts(QueueName::Cluster(named(name)?)).await
 }
 
 async fn local_queue_starts(
     State(viewer): State<Viewer>,
     Path((namespace, name)): Path<(String, String)>,
 ) -> Result<impl IntoResponse, Problem> {
-    let queue = ClusterQueueName::Local(named(namespace)?, named(name)?);
+    let queue = QueueName::Local(named(namespace)?, named(name)?);
     viewer.starts(queue).await
 }
 

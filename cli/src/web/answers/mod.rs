@@ -25,4 +25,4 @@ mod viewer;
 mod waiting;
 
 pub use self::viewer::{Answer, Session, Viewer};
-pub use self::waiting::ClusterQueueName;
+pub use self::waiting::QueueName;

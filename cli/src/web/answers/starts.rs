@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::job::called;
 use super::viewer::{Answer, Viewer};
-use super::waiting::ClusterQueueName;
+use super::waiting::QueueName;
 use crate::live::jobs::{Job, State};
 use crate::live::list::estimate_starts_beside;
 use crate::web::problem::{Problem, Problems, Reason};
@@ -52,11 +52,11 @@ impl Viewer {
     ///
     /// # Errors
     /// The API server does not answer, or another estimate is under way.
-    pub async fn starts(&self, queue: ClusterQueueName) -> Result<Answer<Starts>, Problem> {
+    pub async fn starts(&self, queue: QueueName) -> Result<Answer<Starts>, Problem> {
         let mut problems = Problems::default();
         let namespace = match &queue {
-            ClusterQueueName::Cluster(_) => None,
-            ClusterQueueName::Local(namespace, _) => Some(namespace.as_str()),
+            QueueName::Cluster(_) => None,
+            QueueName::Local(namespace, _) => Some(namespace.as_str()),
         };
         let objects = self.objects(namespace, &mut problems).await?;
         let queues = objects.queues.iter().filter(|local| queue.is(local));

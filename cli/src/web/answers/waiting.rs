@@ -25,7 +25,7 @@ const LISTED_MAX: usize = 10_000;
 
 /// Which queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ClusterQueueName {
+pub enum QueueName {
     /// A ClusterQueue.
     Cluster(String),
     /// A LocalQueue, by its namespace and name.
@@ -110,7 +110,7 @@ struct Owner {
     name: String,
 }
 
-impl ClusterQueueName {
+impl QueueName {
     fn path(&self) -> String {
         match self {
             Self::Cluster(name) => format!("clusterqueues/{name}"),
@@ -162,23 +162,23 @@ impl Viewer {
     ///
     /// # Errors
     /// The API server does not answer, or the caller sees no such queue.
-    pub async fn waiting(&self, queue: ClusterQueueName) -> Result<Answer<Waiting>, Problem> {
+    pub async fn waiting(&self, queue: QueueName) -> Result<Answer<Waiting>, Problem> {
         let mut problems = Problems::default();
         let namespace = match &queue {
-            ClusterQueueName::Cluster(_) => None,
-            ClusterQueueName::Local(namespace, _) => Some(namespace.as_str()),
+            QueueName::Cluster(_) => None,
+            QueueName::Local(namespace, _) => Some(namespace.as_str()),
         };
         let objects = self.objects(namespace, &mut problems).await?;
         let own: Vec<&LocalQueue> = objects.queues.iter().filter(|own| queue.is(own)).collect();
         let name = match &queue {
-            ClusterQueueName::Cluster(name) => Some(name.clone()),
-            ClusterQueueName::Local(..) => own.first().map(|own| own.spec.cluster_queue.clone()),
+            QueueName::Cluster(name) => Some(name.clone()),
+            QueueName::Local(..) => own.first().map(|own| own.spec.cluster_queue.clone()),
         };
         let nodes = status::nodes(&self.client, &mut problems.tell()).await;
         let nodes = problems.or_nothing("the ClusterQueue", nodes)?;
         let mut nodes = nodes.into_iter().filter(|node| node.kind == "ClusterQueue");
         let node = nodes.find(|node| Some(&node.name) == name.as_ref());
-        let is_local = matches!(queue, ClusterQueueName::Local(..));
+        let is_local = matches!(queue, QueueName::Local(..));
         let told = all_pending::<Pending>(&self.client, &queue.path(), LISTED_MAX).await;
         let is_nowhere = node.is_none() && own.is_empty();
         let (total, pending) = match told {
