@@ -1,14 +1,11 @@
 //! A log that nobody reads: the process goes on, and ends when it is told to.
 
 use std::io::{PipeReader, PipeWriter, Write as _};
-use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use anyhow::{Context, Result, ensure};
-use sluice_testbed::{eventually, free_port, send_signal};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
+use sluice_testbed::{eventually, free_port, http_get, send_signal};
 use tokio::process::{Child, Command};
 
 use crate::support::DEADLINE;
@@ -33,21 +30,6 @@ fn kubeconfig() -> Result<PathBuf> {
     Ok(path)
 }
 
-/// What is answered on this port, if it is within a moment.
-async fn answer(port: u16, path: &str) -> Result<String> {
-    let asked = async {
-        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await?;
-        let request = format!("GET {path} HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n");
-        stream.write_all(request.as_bytes()).await?;
-        let mut text = String::new();
-        stream.read_to_string(&mut text).await?;
-        Ok(text)
-    };
-    tokio::time::timeout(std::time::Duration::from_secs(10), asked)
-        .await
-        .context("no answer")?
-}
-
 /// A Sluice that logs all it can into this pipe, and its ports for health and metrics.
 fn start(log: PipeWriter) -> Result<(Child, u16, u16)> {
     let (webhooks, health, metrics) = (free_port()?, free_port()?, free_port()?);
@@ -69,12 +51,12 @@ async fn nobody_waits_for_a_log_that_nobody_reads() -> Result<()> {
     let (reader, writer) = full_pipe()?;
     let (mut child, health, metrics) = start(writer)?;
     eventually("the process to be alive", DEADLINE, async || {
-        let told = answer(health, "/healthz").await?;
-        ensure!(told.starts_with("HTTP/1.0 200"), "{told}");
+        let (status, told) = http_get(health, "/healthz").await?;
+        ensure!(status == 200, "{status}: {told}");
         Ok(())
     })
     .await?;
-    let told = answer(metrics, "/metrics").await?;
+    let (_, told) = http_get(metrics, "/metrics").await?;
     ensure!(told.contains("sluice_log_lines_dropped_total"), "{told}");
     send_signal(child.id().context("it has ended")?, "TERM")?;
     let ended = tokio::time::timeout(DEADLINE, child.wait()).await;

@@ -51,7 +51,7 @@ pub use operators::cert_manager::CertManager;
 pub use operators::crds::Crds;
 pub use operators::karpenter::Karpenter;
 pub use operators::{Operator, Operators};
-pub use processes::http::sum_of_series;
+pub use processes::http::{get as http_get, sum_of_series};
 pub use processes::ports::free as free_port;
 pub use processes::proxy::Proxy;
 pub use processes::{Launch, Process, send_signal};

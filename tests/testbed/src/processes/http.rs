@@ -9,8 +9,12 @@ use tokio::net::TcpStream;
 /// More than a request ever takes.
 const REQUEST_DEADLINE: Duration = Duration::from_secs(30);
 
-/// A GET by hand: as HTTP/1.0, so that the answer ends with the connection and comes in one piece.
-pub(crate) async fn get(port: u16, path: &str) -> Result<(u16, String)> {
+/// A GET by hand: as HTTP/1.0, so that the answer ends with the connection and comes in one piece. Returns the
+/// status and the body.
+///
+/// # Errors
+/// There is no answer in time, or it is no HTTP.
+pub async fn get(port: u16, path: &str) -> Result<(u16, String)> {
     let exchange = async {
         let mut stream = TcpStream::connect(("127.0.0.1", port)).await?;
         let request = format!("GET {path} HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n");
