@@ -12,6 +12,7 @@ use divan::{AllocProfiler, Bencher, black_box};
 use serde_json::{Value, json};
 use sluice_crds::{ADMISSION_ANNOTATION, JobKind};
 use sluice_kinds::CompiledKind;
+use sluice_kinds::gates;
 use sluice_kinds::metadata::annotation_text;
 use sluice_kinds::requests::PodDefaults;
 
@@ -74,7 +75,11 @@ fn read(bencher: Bencher<'_, '_>, case: &Case) {
             kind.active(object).unwrap(),
             kind.ready(object).ok(),
             kind.pod_sets(object, &defaults).unwrap(),
-            kind.holding(object, annotation_text(object, ADMISSION_ANNOTATION)),
+            kind.holding(
+                object,
+                &gates::read(&gates::gate_annotations(object)),
+                annotation_text(object, ADMISSION_ANNOTATION)
+            ),
         ))
     });
 }

@@ -79,6 +79,8 @@ pub struct JobRecord {
     pub hold: Hold,
     /// Whether its pods are born with Sluice's gate.
     pub is_gated: bool,
+    /// Whether its pods are born behind all of its gates.
+    pub brings_gates: bool,
     /// Whether any of its pods may carry gates that are Sluice's to lift.
     pub gates_pods: bool,
     /// Whether it asks for its pods to be admitted by themselves.
@@ -161,11 +163,13 @@ impl JobRecord {
         let own_labels = metadata.labels.clone().unwrap_or_default();
         let annotations = metadata.annotations.clone().unwrap_or_default();
         let asked = annotations.get(ADMISSION_ANNOTATION).map(String::as_str);
+        let gates = gates::read(&annotations);
         let Holding {
             hold,
             is_gated,
+            brings_gates,
             gates_pods,
-        } = kind.holding(&object.data, asked);
+        } = kind.holding(&object.data, &gates, asked);
         Self {
             uid: metadata.uid.as_deref().unwrap_or_default().into(),
             revision: Revision::of(object),
@@ -181,7 +185,7 @@ impl JobRecord {
             deleted_at: metadata.deletion_timestamp.as_ref().map(|t| t.0),
             owner: OwnerRef::of(metadata),
             queue: labels.read(&own_labels),
-            gates: gates::read(&annotations),
+            gates,
             gate_record: KeptGates::read(&annotations),
             stale_labels: stale_labels(own_labels.keys(), &annotations).into(),
             priority_class: own_labels.get(PRIORITY_CLASS_LABEL).cloned(),
@@ -191,6 +195,7 @@ impl JobRecord {
                 && annotations.get(RELEASED_ANNOTATION) == metadata.uid.as_ref(),
             hold,
             is_gated,
+            brings_gates,
             gates_pods,
             wants_each_pod: asked == Some("PerPod"),
             suspended: kind.suspended(&object.data).ok(),
@@ -232,9 +237,24 @@ impl JobRecord {
 
     /// Whether its gates hold it, rather than having come too late. What has ended behind them waits for nothing.
     pub fn is_held_by_gates(&self) -> bool {
-        let waits = self.hold != Hold::Suspend || self.suspended == Some(true);
         let is_left = self.released || self.deleting || self.finished().is_some();
-        self.gates.is_held() && !is_left && waits
+        self.gates.is_held() && !is_left && !self.runs_before_gates()
+    }
+
+    /// Whether its pods wait for its gates though it is not suspended: behind gates for each of them, or behind the
+    /// queue gate, which is lifted after them if all its pods are released together.
+    pub fn is_born_behind_gates(&self) -> bool {
+        let is_queued = matches!(self.queue, LabelledQueue::Named(_));
+        match self.hold {
+            Hold::Suspend => false,
+            Hold::Pods => self.brings_gates || (self.is_gated && is_queued),
+            Hold::EachPod => self.brings_gates,
+        }
+    }
+
+    /// Whether its pods run, or would run, in spite of its gates.
+    pub fn runs_before_gates(&self) -> bool {
+        !self.is_born_behind_gates() && self.suspended != Some(true)
     }
 
     /// Whether Sluice lifted a gate from it and it has not finished: it may have one of the places
@@ -253,8 +273,7 @@ impl JobRecord {
             return None;
         }
         match self.hold {
-            Hold::Suspend => (self.suspended == Some(true)).then_some(queue),
-            Hold::Pods => Some(queue),
+            Hold::Suspend | Hold::Pods => (!self.runs_before_gates()).then_some(queue),
             // Its pods are counted, if it may have any.
             Hold::EachPod => (self.suspension() == Suspension::BySluice).then_some(queue),
         }

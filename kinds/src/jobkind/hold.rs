@@ -7,7 +7,7 @@ use serde_json::Value;
 use sluice_crds::{ADMISSION_ANNOTATION, AdmissionMode};
 
 use crate::field::problem::{Problem, fill};
-use crate::gates;
+use crate::gates::{self, GateState};
 use crate::gates::scheduling::{propagated, scheduling_gates};
 use crate::jobkind::kind::CompiledKind;
 use crate::pod_sets::template::Template;
@@ -31,6 +31,8 @@ pub struct Holding {
     pub hold: Hold,
     /// Whether every pod of it is born with the queue gate.
     pub is_gated: bool,
+    /// Whether every pod of it is born behind the gates of the object, as far as that can be read.
+    pub brings_gates: bool,
     /// Whether its pods bring gates that Sluice has to lift from them.
     pub gates_pods: bool,
 }
@@ -88,12 +90,16 @@ impl CompiledKind {
     }
 
     /// All that [`CompiledKind::hold`], [`CompiledKind::is_gated`] and [`CompiledKind::gates_pods`] say,
-    /// by one look at the templates.
-    pub fn holding(&self, object: &Value, asked: Option<&str>) -> Holding {
+    /// by one look at the templates, of an object with these `gates`.
+    pub fn holding(&self, object: &Value, gates: &GateState, asked: Option<&str>) -> Holding {
         let templates = self.templates(object);
+        let can_bring = !matches!(gates, GateState::Invalid(_));
+        let gates = gates.scheduling_gates();
+        let is_brought = can_bring && templates.iter().all(|t| brings(t, &gates));
         Holding {
             hold: self.held_by(&templates, asked),
             is_gated: self.all_wait(&templates),
+            brings_gates: self.is_opaque() || is_brought,
             gates_pods: self.any_is_lifted(&templates),
         }
     }
@@ -158,8 +164,7 @@ impl CompiledKind {
         let gates = gates::read(&gates::gate_annotations(object)).scheduling_gates();
         let templates = self.templates(object);
         let is_held = |template: &Template<'_>| {
-            let listed = |gate: &String| brought_gates(template).any(|brought| brought == gate);
-            (!is_queued || self.waits(template)) && gates.iter().all(listed)
+            (!is_queued || self.waits(template)) && brings(template, &gates)
         };
         let is_reason = is_queued || !gates.is_empty();
         is_reason && !templates.is_empty() && templates.iter().all(is_held)
@@ -217,6 +222,15 @@ fn brought_gates<'t>(template: &'t Template<'_>) -> impl Iterator<Item = &'t str
         let carried: BTreeSet<&str> = scheduling_gates(pod).collect();
         propagated(pod).filter(move |name| is_metadata || carried.contains(name))
     })
+}
+
+/// Whether the pods of a template bring each of these gates.
+fn brings(template: &Template<'_>, gates: &BTreeSet<String>) -> bool {
+    if gates.is_empty() {
+        return true;
+    }
+    let brought: BTreeSet<&str> = brought_gates(template).collect();
+    gates.iter().all(|gate| brought.contains(gate.as_str()))
 }
 
 fn any_pod(templates: &[Template<'_>], is: impl Fn(&Value) -> bool) -> bool {

@@ -40,9 +40,9 @@ pub(super) fn each_pod(situation: &JobSituation<'_>) -> Plan {
         return suspend(situation, held_note(situation));
     }
     if is_gated {
-        return Plan::note(held_note(situation));
+        return held_or_ungated(situation);
     }
-    if job.is_marked_held() && (by_gates || is_unheld(job)) {
+    if job.is_marked_held() && (by_gates || job.is_gated || is_unheld(job)) {
         return start(situation);
     }
     match &job.queue {
@@ -58,6 +58,20 @@ pub(super) fn each_pod(situation: &JobSituation<'_>) -> Plan {
 fn held_note(situation: &JobSituation<'_>) -> Note {
     let JobSituation { job, gate, .. } = situation;
     held_note::of((*job).into(), *gate)
+}
+
+/// A job that gates hold; or whose pods come without them, so that it is suspended if it can be.
+fn held_or_ungated(situation: &JobSituation<'_>) -> Plan {
+    let JobSituation { job, kind, .. } = situation;
+    let note = held_note(situation);
+    match kind.suspend_path() {
+        _ if !job.runs_before_gates() => Plan::note(note),
+        Some(_) => suspend(situation, note),
+        None => Plan::note(Note::warning(
+            "NotGated",
+            "Not held by its gates, and its pods run: no webhook put the gates into its pod template when it was created; delete it and create it again",
+        )),
+    }
 }
 
 /// A job whose pods can't be held: they come without Sluice's gate. One that can be suspended is.
@@ -87,7 +101,7 @@ pub(super) fn gated(situation: &JobSituation<'_>, reading: &Reading) -> Plan {
     {
         return delete_workload(workload_key, record).and_note(note);
     }
-    act_on_gates(situation).unwrap_or_else(|| Plan::note(note))
+    act_on_gates(situation).unwrap_or_else(|| held_or_ungated(situation))
 }
 
 /// What the Gates of its gates ask for about a job, if anything.

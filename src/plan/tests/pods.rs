@@ -1,5 +1,7 @@
 //! The turns of the life of a job whose pods wait behind gates, and what it tells of pods that have ended.
 
+use sluice_crds::{HELD_ANNOTATION, PROPAGATED_GATES_ANNOTATION};
+
 use super::*;
 
 #[test]
@@ -15,6 +17,15 @@ fn each_turn_of_the_life_of_a_job_whose_pods_wait() {
             "/spec/template/metadata",
             json!({"annotations": {QUEUE_GATE: "true"}}),
         )
+    };
+    let own_gated = || json!({"sluice.dev/admission": "PerPod", GATE: "acme.io/budget"});
+    let own_held = || json!({"sluice.dev/admission": "PerPod", HELD_ANNOTATION: "true"});
+    let brings_gate = |annotations| {
+        let job = behind_gates(false, &["acme.io/budget"], annotations);
+        let template = json!({"annotations": {
+            QUEUE_GATE: "true", PROPAGATED_GATES_ANNOTATION: "acme.io/budget",
+        }});
+        with(job, "/spec/template/metadata", template)
     };
     let complete = with(
         waits(false),
@@ -104,10 +115,24 @@ fn each_turn_of_the_life_of_a_job_whose_pods_wait() {
         ),
         (
             "each pod by itself, and gated",
-            opted_in(json!({"sluice.dev/admission": "PerPod", GATE: "acme.io/budget"})),
+            brings_gate(own_gated()),
             None,
             0,
             "nothing [\"Gated\"]",
+        ),
+        (
+            "each pod by itself, but no webhook gave them its gate",
+            opted_in(own_gated()),
+            None,
+            0,
+            "suspend [\"Gated\"]",
+        ),
+        (
+            "suspended as its pods lack its gate, which is lifted",
+            with(opted_in(own_held()), "/spec/suspend", json!(true)),
+            None,
+            0,
+            "release [\"Started\"]",
         ),
         (
             "each pod by itself, but no webhook gated them",

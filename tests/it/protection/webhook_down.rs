@@ -8,7 +8,7 @@ use sluice_testbed::{Options, RUN_SECONDS, SluiceOptions};
 
 use crate::support::objects::{self, GATED, GATES, Job, is, is_suspended, name_of, quota};
 use crate::support::persist::answered;
-use crate::support::pods::Pod;
+use crate::support::pods::{Pod, replicated};
 use crate::support::{Scene, bed, by_jobs_webhook, refusal};
 
 #[tokio::test]
@@ -190,6 +190,16 @@ async fn without_webhooks_the_controller_holds_what_is_to_be_held() -> Result<()
             ensure!(is_suspended(&job), "{job}");
             ensure!(scene.find_workload(name).await?.is_none(), "{name} has a Workload");
         }
+
+        // Its pods can't be held, as they come without its gate.
+        let mut set = replicated("StatefulSet", "set", 1, Pod::new("p"));
+        set["metadata"]["annotations"] = json!({(GATED): "acme.io/x"});
+        scene.create(&set).await?;
+        let told = scene.see_event("set", "NotGated").await?;
+        assert_eq!(
+            told,
+            "Not held by its gates, and its pods run: no webhook put the gates into its pod template when it was created; delete it and create it again"
+        );
 
         // What holds them can be taken away, and they go on.
         for (name, key) in [("gated", GATED), ("only", GATES), ("bad", GATED)] {
