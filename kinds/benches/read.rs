@@ -78,7 +78,7 @@ fn read(bencher: Bencher<'_, '_>, case: &Case) {
             kind.holding(
                 object,
                 &gates::read(&gates::gate_annotations(object)),
-                annotation_text(object, ADMISSION_ANNOTATION)
+                annotation_text(object, ADMISSION_ANNOTATION),
             ),
         ))
     });

@@ -26,6 +26,7 @@ impl Controller {
     /// Makes the engine see the Workload of a job or group as it is recorded, and what its pods use beside it.
     pub(super) fn sync_workload(&mut self, subject: &Subject) {
         self.sync_recorded(subject);
+        self.await_pods(subject);
         self.look_at_replaced_pods(subject);
     }
 
@@ -183,25 +184,6 @@ impl Controller {
         let pods = self.objects.pods_of(subject);
         let is_gated = pods.iter().any(|(_, pod)| pod.is_gated_elsewhere());
         !is_gated && self.are_gated_pods_there(subject, job)
-    }
-
-    /// Whether all pods of a job are there whose templates bring gates of others.
-    pub(super) fn are_gated_pods_there(&self, subject: &Subject, job: &JobRecord) -> bool {
-        let pods = self.objects.pods_of(subject);
-        let sets = job.reading.as_ref().ok();
-        let sets = sets.and_then(|reading| reading.pod_sets.as_ref().ok());
-        sets.is_some_and(|sets| {
-            sets.iter().all(|set| {
-                let of_set = pods
-                    .iter()
-                    .filter(|(_, pod)| pod.pod_set.as_deref() == Some(&*set.name))
-                    .filter(|(_, pod)| pod.is_live() && !pod.deleting);
-                // In place of those that have ended for good none is made any more.
-                let to_come = set.count.saturating_sub(set.reclaimable);
-                let to_come = usize::try_from(to_come).unwrap_or(usize::MAX);
-                !set.has_external_gates || to_come <= of_set.count()
-            })
-        })
     }
 
     /// How many pods of a job or group may run: those that were released, and those for which that is

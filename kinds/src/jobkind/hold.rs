@@ -7,8 +7,8 @@ use serde_json::Value;
 use sluice_crds::{ADMISSION_ANNOTATION, AdmissionMode};
 
 use crate::field::problem::{Problem, fill};
-use crate::gates::{self, GateState};
 use crate::gates::scheduling::{propagated, scheduling_gates};
+use crate::gates::{self, GateState};
 use crate::jobkind::kind::CompiledKind;
 use crate::pod_sets::template::Template;
 use crate::read::place::Place;

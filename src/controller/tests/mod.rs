@@ -30,6 +30,7 @@ mod held_notes;
 mod lost_workloads;
 mod opening;
 mod pod_usage;
+mod pods_to_come;
 mod readers;
 mod requeued;
 mod unreadable;

@@ -132,7 +132,7 @@ pub fn behind_gates(gates: &BTreeSet<&str>) -> Option<(NotReserved, String)> {
 
 /// What a Workload waits for whose pods are yet to be made, and are born behind gates of others.
 pub fn behind_gates_to_come() -> (NotReserved, String) {
-    let message = "Not queued: its pod template has scheduling gates of others, and not all of its pods exist; it is queued when they do, and these gates are gone";
+    let message = "Not queued: its pod template has scheduling gates of others, and not all of its pods exist; it is queued when these gates are gone and all pods exist, or none comes for a minute";
     (NotReserved::SchedulingGated, message.to_owned())
 }
 

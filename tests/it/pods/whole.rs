@@ -242,7 +242,7 @@ async fn pods_that_are_yet_to_be_made_are_waited_for() -> Result<()> {
         let account = ["spec", "template", "spec", "serviceAccountName"];
         let job = gated_job("train", 1).with(&account, json!("missing"));
         scene.create(&job.json()).await?;
-        let expected = "Not queued: its pod template has scheduling gates of others, and not all of its pods exist; it is queued when they do, and these gates are gone";
+        let expected = "Not queued: its pod template has scheduling gates of others, and not all of its pods exist; it is queued when these gates are gone and all pods exist, or none comes for a minute";
         scene
             .see_workload("train", "told what it waits for", |workload| {
                 condition(workload, "QuotaReserved")
