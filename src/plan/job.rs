@@ -110,8 +110,11 @@ fn plan_kept(situation: &JobSituation<'_>) -> Plan {
 fn deleting(situation: &JobSituation<'_>) -> Plan {
     let JobSituation { job, workload, .. } = situation;
     let admitted = workload.filter(|(_, record)| record.holds_quota() && !record.deleting);
-    let (Some((key, record)), Ok(reading)) = (admitted, &job.reading) else {
+    let Ok(reading) = &job.reading else {
         return Plan::default();
+    };
+    let Some((key, record)) = admitted else {
+        return unadmitted_in_deletion(situation, reading);
     };
     match &reading.finished {
         Some(finished) if situation.live_pods == 0 => {
@@ -126,6 +129,24 @@ fn deleting(situation: &JobSituation<'_>) -> Plan {
         }
         Some(_) | None => Plan::default(),
     }
+}
+
+/// A job that is being deleted and was not admitted may be started by its user, as nobody is asked about such an object.
+/// The controllers of some kinds go on with it, for as long as a finalizer keeps it.
+fn unadmitted_in_deletion(situation: &JobSituation<'_>, reading: &Reading) -> Plan {
+    let JobSituation { job, .. } = situation;
+    let holds_quota = situation.still_in_use
+        || (situation.workload).is_some_and(|(_, record)| record.holds_quota());
+    if holds_quota
+        || is_unheld(job)
+        || job.deletes_pods
+        || reading.finished.is_some()
+        || !runs_unheld(situation, reading)
+    {
+        return Plan::default();
+    }
+    let message = "Suspended because it runs without being admitted; it is being deleted, and something keeps the object: remove its finalizers";
+    suspend(situation, Note::warning("Stopped", message))
 }
 
 /// Whether a job that is being deleted has no pods and gets none any more: controllers do nothing for

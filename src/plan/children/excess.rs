@@ -107,11 +107,14 @@ pub fn excess<'a>(
     workload: Option<&WorkloadRecord>,
     children: &'a BTreeMap<JobKey, RunningChild>,
 ) -> Vec<(&'a JobKey, Excess)> {
-    let is_judged = root.hold == Hold::Suspend && root.finished().is_none() && !root.deleting;
+    let admitted = workload.filter(|record| record.status.admission.is_some());
+    // What was admitted and is being deleted is evicted like any other; what was not may be kept by a finalizer, and its
+    // controller may go on with it.
+    let is_left = root.deleting && (admitted.is_some() || root.deletes_pods);
+    let is_judged = root.hold == Hold::Suspend && root.finished().is_none() && !is_left;
     if !is_judged || !is_held(root) {
         return Vec::new();
     }
-    let admitted = workload.filter(|record| record.status.admission.is_some());
     let Some(record) = admitted else {
         let all = children.iter().filter(|(_, child)| child.has_pods());
         return all.map(|(key, _)| (key, Excess::NotAdmitted)).collect();

@@ -205,7 +205,29 @@ fn each_turn_of_a_jobs_life() {
             None,
             "nothing []",
         ),
-        ("being deleted", deleted(queued(false)), None, "nothing []"),
+        ("being deleted", deleted(queued(true)), None, "nothing []"),
+        (
+            "being deleted, and started by hand",
+            deleted(queued(false)),
+            pending(),
+            "suspend [\"Stopped\"]",
+        ),
+        (
+            "being deleted, and started past its gate",
+            deleted(gated(false)),
+            None,
+            "suspend [\"Stopped\"]",
+        ),
+        (
+            "being deleted after its pods",
+            with(
+                deleted(queued(false)),
+                "/metadata/finalizers",
+                json!(["foregroundDeletion"]),
+            ),
+            None,
+            "nothing []",
+        ),
         (
             "being deleted, admitted, and without pods",
             deleted(placed(queued(false))),
