@@ -112,6 +112,11 @@ impl CompiledKind {
         children.find(|child| child.group == group && child.kind == kind)
     }
 
+    /// Whether the JobKind says what the kind's controller makes.
+    pub fn names_its_children(&self) -> bool {
+        !self.children.is_empty()
+    }
+
     /// Whether the kind's controller makes objects that have pods of their own, besides pods.
     pub fn makes_objects(&self) -> bool {
         !self.children.iter().all(ChildKind::is_pod)

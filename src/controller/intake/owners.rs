@@ -198,15 +198,17 @@ impl Controller {
         }
     }
 
-    /// Whether the pods of `below` may be those of what it names as its owner, `above`. Of two kinds that JobKinds
-    /// declare, that of `above` says whether it makes the other: else who names a job of his own as the owner of
-    /// the next would have all its pods counted with that.
+    /// Whether the pods of `below` may be those of what it names as its owner, `above`: else who names a job of his own
+    /// as the owner of another object would have all pods of that object counted with the job. A JobKind says what its
+    /// kind's controller makes. One that says nothing may have objects of a kind without a JobKind between itself and its
+    /// pods, as a Deployment has ReplicaSets.
     fn may_own(&self, above: &OwnerRef, below: &OwnerRef) -> bool {
         let (group, _) = below.group_version();
-        let above = self
-            .declared(above)
-            .filter(|_| self.declared(below).is_some());
-        above.is_none_or(|above| above.makes(group, &below.kind))
+        let Some(kind) = self.declared(above) else {
+            return true;
+        };
+        let may_have_others = !kind.names_its_children() && self.declared(below).is_none();
+        kind.makes(group, &below.kind) || may_have_others
     }
 
     /// Looks again at owners that could not be read, or seemed to have no owner: rights may have been

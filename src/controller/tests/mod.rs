@@ -127,8 +127,10 @@ impl Play {
 
     /// Everything is listed but Jobs: one queue with a cpu.
     fn list_settings(&mut self) {
-        let kind: Value =
-            serde_saphyr::from_str(include_str!("../../../config/jobkinds/job.yaml")).unwrap();
+        self.list_settings_of(&job_kind());
+    }
+
+    fn list_settings_of(&mut self, kind: &Value) {
         for source in FIXED_SOURCES {
             let objects = match source {
                 Source::JobKind => vec![kind.clone()],
@@ -179,6 +181,10 @@ impl Play {
         }));
         Source::Jobs(name.into(), life)
     }
+}
+
+fn job_kind() -> Value {
+    serde_saphyr::from_str(include_str!("../../../config/jobkinds/job.yaml")).unwrap()
 }
 
 fn seen(object: Value) -> Seen {

@@ -7,7 +7,7 @@ use sluice_testbed::eventually;
 
 use crate::support::admission::{Admission, both_ways, play};
 use crate::support::made_up::controlled_by;
-use crate::support::objects::{Job, name_of, quota, with};
+use crate::support::objects::{Job, is_suspended, name_of, quota, with};
 use crate::support::pods::{Pod, has_queue_gate, is_released, is_running, queued, replicated};
 use crate::support::{DEADLINE, Scene};
 
@@ -18,6 +18,7 @@ both_ways!(
     pods_that_run_without_usage_are_counted_and_reported,
     a_job_that_names_a_queued_one_does_not_hide_its_pods,
     a_template_with_sluices_label_does_not_hide_its_pods,
+    a_replica_set_that_names_a_queued_job_gets_none_of_its_places,
     a_pod_of_an_unqueued_job_is_not_admitted_by_its_user,
     a_pod_is_not_moved_to_another_object,
 );
@@ -130,6 +131,43 @@ async fn a_template_with_sluices_label_does_not_hide_its_pods(admission: Admissi
         scene.queue(&[quota("cpu", "3")]).await?;
         let labels = json!({"sluice.dev/queue-name": "q", "sluice.dev/managed": "true"});
         is_counted(scene, labels, Value::Null).await
+    })
+    .await
+}
+
+/// Nobody makes the pods of the Job, so its places are free; its ReplicaSet could not be told to stop when they are
+/// reclaimed.
+async fn a_replica_set_that_names_a_queued_job_gets_none_of_its_places(
+    admission: Admission,
+) -> Result<()> {
+    play(admission, "forged-set", async |scene| {
+        scene.queue(&[quota("cpu", "3")]).await?;
+        let mut job = Job::new("job").queue("q").cpu("2").json();
+        job["spec"]["managedBy"] = json!("tests/nobody");
+        scene.create(&job).await?;
+        scene.see_admitted("job").await?;
+        let job = scene
+            .see("Job", "job", "released", |job| !is_suspended(job))
+            .await?;
+        let pod = Pod::new("p")
+            .cpu("2")
+            .label("sluice.dev/queue-name", "q")
+            .label("sluice.dev/managed", "true")
+            .annotation("sluice.dev/pod-set", "main")
+            .scheduling_gate(sluice_crds::QUEUE_GATE);
+        let mut set = replicated("ReplicaSet", "set", 1, pod);
+        set["metadata"]["ownerReferences"] = controlled_by(&job);
+        scene.create(&set).await?;
+        // It is queued by itself, and there is no room beside the job.
+        let pods = scene.see_so_many("waiting", 1, has_queue_gate).await?;
+        scene.see_event(name_of(&pods[0]), "Pending").await?;
+        let held = scene.see_so_many("held", 1, has_queue_gate).await?;
+        ensure!(!is_running(&held[0]), "{held:?}");
+        scene.delete("Job", "job").await?;
+        scene
+            .see_so_many("released", 1, is_released)
+            .await
+            .map(drop)
     })
     .await
 }
