@@ -8,7 +8,7 @@ use sluice_engine::{Event, EvictReason, LocalQueueKey};
 use sluice_kinds::CompiledKind;
 use sluice_kinds::view::LabelledQueue;
 
-use crate::cache::{Subject, Uid};
+use crate::cache::{PodRecord, Subject, Uid, WorkloadRecord};
 use crate::controller::Controller;
 use crate::controller::writes::in_flight::InFlightWrite;
 use crate::plan::evictions::cause::{Cause, Preemptor, Replacement, preempting};
@@ -282,7 +282,8 @@ impl Controller {
     /// Deletes the pods of a job that is evicted and can't be suspended: its controller makes new ones,
     /// which are born behind the gate. Those of an evicted group. And those of a job that has finished, or that is being
     /// deleted and is suspended: its controller does nothing more for it. What another controller makes anew is born behind
-    /// the gate.
+    /// the gate. Once the eviction is overdue, those that its controller has left though it is suspended; of a kind whose
+    /// controller makes objects, as these may make others at once, those that Sluice has released.
     pub(super) fn take_back_pods(&mut self, subject: &Subject) {
         let job = self.objects.job_of(subject);
         let kind = job.and_then(|(key, _)| self.kinds.compiled(&key.kind));
@@ -292,18 +293,24 @@ impl Controller {
             job.is_some_and(|(_, job)| job.deleting && job.suspended == Some(true))
                 && !kind.makes_objects()
         };
-        let is_taken_by_deletion = match kind {
-            Some(kind) => kind.suspend_path().is_none() || has_finished || is_left_alone(&kind),
+        let is_taken_by_deletion = match &kind {
+            Some(kind) => kind.suspend_path().is_none() || has_finished || is_left_alone(kind),
             None => matches!(subject, Subject::Group(_)),
         };
-        if !is_taken_by_deletion {
+        let record = self.objects.workload_of(subject).map(|(_, record)| record);
+        let is_overdue = record.is_some_and(WorkloadRecord::is_stalled)
+            && job.is_some_and(|(_, job)| job.suspended == Some(true));
+        if !is_taken_by_deletion && !is_overdue {
             return;
         }
+        let may_come_again = kind.is_some_and(|kind| kind.makes_objects());
+        let is_left =
+            |pod: &PodRecord| is_taken_by_deletion || !may_come_again || pod.admitted.is_some();
         let writes: Vec<(Uid, Write)> = self
             .objects
             .pods_of(subject)
             .into_iter()
-            .filter(|(_, pod)| pod.is_released() && !pod.deleting)
+            .filter(|(_, pod)| pod.is_released() && !pod.deleting && is_left(pod))
             .filter(|(_, pod)| !self.is_pod_busy(pod))
             .map(|(key, pod)| (pod.uid.clone(), plan::delete(key, pod, PodPurpose::Evict)))
             .collect();
