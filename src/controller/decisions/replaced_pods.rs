@@ -1,8 +1,9 @@
-//! Pods that terminate while others run in their place. The controller of a job that is suspended and not gated makes
-//! another pod as soon as one is deleted, and nothing holds that pod back: what runs beyond the admission uses quota
-//! of its own until it is gone (`pod_usage.rs`). A pod that has no longer grace period than the default is left out,
-//! as in `plan/job.rs`.
+//! Pods that run beyond what their job was admitted with: they use quota of their own until they are gone
+//! (`pod_usage.rs`). Those that terminate while others run in their place: the controller of a job that is suspended and
+//! not gated makes another pod as soon as one is deleted, and nothing holds that pod back. And those that somebody else
+//! made. A pod that terminates within the default grace period is left out (`PodRecord::is_soon_gone`).
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use sluice_kinds::hold::Hold;
@@ -89,10 +90,7 @@ impl Controller {
         let (Some(share), Some((_, workload))) = (share, workload) else {
             return;
         };
-        let text = format!(
-            "The pod is terminating and its replacement already runs: both count in ClusterQueue {:?} until it is gone",
-            share.cluster_queue
-        );
+        let note = note_beyond(pod.is_some_and(|(_, pod)| pod.deleting), &share);
         let replaced = Replaced {
             job: job.clone(),
             share,
@@ -100,7 +98,7 @@ impl Controller {
         };
         self.replaced_pods.add(uid.clone(), replaced);
         self.sync_pod(uid);
-        self.tell_about(&Subject::Pod(uid.clone()), Note::warning("Replaced", text));
+        self.tell_about(&Subject::Pod(uid.clone()), note);
     }
 
     /// The LocalQueue for a pod that names none and has usage of its own: that of the job whose admission it exceeds.
@@ -110,8 +108,8 @@ impl Controller {
         replaced.map_or("", |replaced| &replaced.local_queue)
     }
 
-    /// The pods that terminate and are more than the job was admitted with. None where nothing says so any more: those
-    /// that are known stay until they are gone.
+    /// The pods that are more than the job was admitted with. None where nothing says so any more: those that are known
+    /// stay until they are gone.
     fn beyond_admission(&self, subject: &Subject) -> Option<BTreeSet<Uid>> {
         let (_, job) = self.objects.job_of(subject)?;
         let (_, record) = self.objects.workload_of(subject)?;
@@ -124,28 +122,56 @@ impl Controller {
             .map(|(_, pod)| pod)
             .filter(|pod| pod.is_released() && !pod.is_soon_gone)
             .collect();
-        if !lasting.iter().any(|pod| pod.deleting) {
-            return Some(BTreeSet::new());
-        }
         let sets = admission.pod_set_assignments.iter();
         let beyond = sets.flat_map(|set| {
             let count = u32::try_from(set.count).unwrap_or_default();
-            let count = count.saturating_sub(record.reclaimed(&set.name));
+            let left = count.saturating_sub(record.reclaimed(&set.name));
             let of_set = lasting.iter().copied();
             let of_set = of_set.filter(|pod| pod.pod_set.as_deref() == Some(&*set.name));
-            self.beyond(of_set.collect(), count)
+            self.beyond(of_set.collect(), count, left)
         });
         Some(beyond.collect())
     }
 
-    /// Those of these pods that terminate and are more than `count`: the known ones first.
-    fn beyond(&self, pods: Vec<&PodRecord>, count: u32) -> Vec<Uid> {
-        let count = usize::try_from(count).unwrap_or(usize::MAX);
-        let beyond = pods.len().saturating_sub(count);
-        let terminating = pods.into_iter().filter(|pod| pod.deleting);
-        let mut terminating: Vec<Uid> = terminating.map(|pod| pod.uid.clone()).collect();
-        terminating.sort_unstable_by_key(|uid| (!self.replaced_pods.contains(uid), uid.clone()));
-        terminating.truncate(beyond);
-        terminating
+    /// Those of these pods of a pod set that are more than its `count`; and those that terminate and are more than what
+    /// is `left` of it, as the others have succeeded.
+    fn beyond(&self, mut pods: Vec<&PodRecord>, count: u32, left: u32) -> Vec<Uid> {
+        let more_than = |max| {
+            pods.len()
+                .saturating_sub(usize::try_from(max).unwrap_or(usize::MAX))
+        };
+        let (beyond_all, beyond_left) = (more_than(count), more_than(left));
+        let terminating = pods.iter().filter(|pod| pod.deleting).count();
+        // Those that terminate, and are known, go first: a pod is not told twice. Then those that Sluice released: the
+        // controller of the job makes none that wait. Then the newest.
+        pods.sort_unstable_by_key(|pod| {
+            let is_known = self.replaced_pods.contains(&pod.uid);
+            let age = Reverse(pod.created);
+            (
+                !pod.deleting,
+                !is_known,
+                pod.admitted.is_none(),
+                age,
+                pod.uid.clone(),
+            )
+        });
+        let beyond = beyond_all.max(beyond_left.min(terminating));
+        pods.truncate(beyond);
+        pods.into_iter().map(|pod| pod.uid.clone()).collect()
     }
+}
+
+/// What is told of a pod that runs beyond the admission of its job.
+fn note_beyond(is_terminating: bool, share: &PodAdmission) -> Note {
+    let queue = &share.cluster_queue;
+    if is_terminating {
+        let text = format!(
+            "The pod is terminating and its replacement already runs: both count in ClusterQueue {queue:?} until it is gone"
+        );
+        return Note::warning("Replaced", text);
+    }
+    let text = format!(
+        "Runs beyond the pods that its job was admitted with: it counts by itself in ClusterQueue {queue:?}, and is deleted when its quota is reclaimed"
+    );
+    Note::warning("NotAdmitted", text)
 }

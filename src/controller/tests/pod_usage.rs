@@ -31,7 +31,11 @@ pub(super) fn owned_by(api_version: &str, kind: &str, name: &str) -> Value {
 impl Play {
     /// A job is queued and admitted. Returns its Workload.
     pub(super) fn admit(&mut self, name: &str) -> DynamicObject {
-        self.list_settings();
+        self.admit_of(name, &job_kind())
+    }
+
+    fn admit_of(&mut self, name: &str, kind: &Value) -> DynamicObject {
+        self.list_settings_of(kind);
         self.list_jobs([job(name)]);
         let created = self.cycle().remove(0);
         let mut workload = stored(&created, 8);
@@ -73,6 +77,14 @@ fn found(owner: Option<Value>) -> Found {
     Found::Object(serde_json::from_value(metadata).unwrap())
 }
 
+/// Its controller makes parts, which make pods, and which no JobKind declares.
+fn kind_with_parts() -> Value {
+    let mut kind = job_kind();
+    let part = json!({"group": "example.com", "kind": "Part", "madeBy": ["system:parts"]});
+    kind["spec"]["children"].as_array_mut().unwrap().push(part);
+    kind
+}
+
 /// A pod: what it is, its labels, its owner, what is found of that, and whose quota it uses.
 type Row<'a> = (
     &'a str,
@@ -88,7 +100,7 @@ async fn a_pod_that_runs_is_counted_once() {
     let queued = json!({"sluice.dev/queue-name": "main"});
     let (with_job, by_itself) = ([false, true], [true, true]);
     let above = || Some(owned_by("batch/v1", "Job", "a"));
-    let rows: [Row<'_>; 7] = [
+    let rows: [Row<'_>; 8] = [
         (
             "of an admitted job",
             json!({}),
@@ -125,6 +137,13 @@ async fn a_pod_that_runs_is_counted_once() {
             by_itself,
         ),
         (
+            "of a ReplicaSet that names an admitted Job, which makes none",
+            queued.clone(),
+            Some(owned_by("apps/v1", "ReplicaSet", "r")),
+            |_| found(Some(owned_by("batch/v1", "Job", "a"))),
+            by_itself,
+        ),
+        (
             "of an object that can't be read",
             queued.clone(),
             Some(owned_by("example.com/v1", "Thing", "thing")),
@@ -141,7 +160,7 @@ async fn a_pod_that_runs_is_counted_once() {
     ];
     for (name, labels, owner, answer, expected) in rows {
         let mut play = Play::new();
-        play.admit("a");
+        play.admit_of("a", &kind_with_parts());
         play.see_pod(running("p", &labels, owner));
         play.answer(answer);
         assert_eq!(play.usage("p", "a"), expected, "{name}");
@@ -152,7 +171,7 @@ async fn a_pod_that_runs_is_counted_once() {
 #[tokio::test]
 async fn an_owner_that_could_not_be_read_is_believed_once_it_can_be() {
     let mut play = Play::new();
-    play.admit("a");
+    play.admit_of("a", &kind_with_parts());
     let queued = json!({"sluice.dev/queue-name": "main"});
     play.see_pod(running(
         "p",
@@ -259,6 +278,62 @@ async fn a_pod_that_is_replaced_is_counted_until_it_is_gone() {
     play.observe(&Source::Pod, Change::Deleted(Box::new(gone)));
     play.cycle();
     assert!(!play.usage("p", "a")[0]);
+}
+
+/// Whoever made it: the job was admitted with one pod.
+#[tokio::test]
+async fn a_pod_beyond_the_admission_is_counted_beside_its_job() {
+    let mut play = Play::new();
+    play.admit("a");
+    play.see_pod(of_job("own", None));
+    play.cycle();
+    assert_eq!(play.usage("own", "a"), [false, true]);
+    let mut forged = of_job("forged", None);
+    forged["metadata"]["creationTimestamp"] = json!("2026-11-23T11:59:30Z");
+    play.see_pod(forged);
+    play.cycle();
+    assert_eq!(play.usage("own", "a"), [false, true]);
+    assert_eq!(play.usage("forged", "a"), [true, true]);
+    let gone = serde_json::from_value(of_job("own", Some(0))).unwrap();
+    play.observe(&Source::Pod, Change::Deleted(Box::new(gone)));
+    play.cycle();
+    assert_eq!(
+        play.usage("forged", "a"),
+        [false, true],
+        "it has the place of the other"
+    );
+}
+
+/// Nobody else stops them: a job whose controller is none of Kubernetes' own, or that names pods of others.
+#[tokio::test]
+async fn pods_that_an_overdue_eviction_has_left_are_deleted() {
+    for (name, suspended, condition, is_deleted) in [
+        ("not overdue", true, "Evicted", false),
+        ("not suspended", false, "Stalled", false),
+        ("suspended, and overdue", true, "Stalled", true),
+    ] {
+        let mut play = Play::new();
+        let mut workload = play.admit("a");
+        play.see_pod(of_job("p", None));
+        let mut evicted = job("a");
+        evicted["metadata"]["resourceVersion"] = json!("30");
+        evicted["spec"]["suspend"] = json!(suspended);
+        let jobs = play.jobs.clone().unwrap();
+        play.observe(&jobs, Change::Applied(seen(evicted)));
+        let since = |kind: &str| {
+            json!({
+                "type": kind, "status": "True", "reason": "Preempted", "message": "",
+                "lastTransitionTime": "2026-11-23T12:00:00Z",
+            })
+        };
+        workload.data["status"]["conditions"] = json!([since("Evicted"), since(condition)]);
+        workload.metadata.resource_version = Some("31".to_owned());
+        let object = Seen::Object(Box::new(workload));
+        play.observe(&Source::Workload, Change::Applied(object));
+        let writes = play.cycle();
+        let deleted = |write: &InFlightWrite| matches!(write.write, Write::DeletePod { .. });
+        assert_eq!(writes.iter().any(deleted), is_deleted, "{name}: {writes:?}");
+    }
 }
 
 /// It takes its share along, and says so itself.
