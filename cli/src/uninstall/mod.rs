@@ -1,5 +1,6 @@
 //! `kubectl sluice uninstall`: takes Sluice away so that nothing stays held that nobody releases, whichever variant was
-//! installed and by whichever road. It may be run again at any time: what is gone is passed over.
+//! installed and by whichever road. It may be run again at any time: what is gone is passed over, and
+//! what another run has to know goes last.
 //!
 //! | file | what it holds |
 //! |---|---|
@@ -32,12 +33,17 @@ use crate::cluster::{Cluster, Connection, Served, home, run};
 const DETAILS: &str = "\
 Deletes, in this order: the webhook configurations and admission policies by which jobs are held; the Deployment
 and the rights of its account; and, when nobody decides any more, everything else that has the label
-app.kubernetes.io/name=sluice. Queues, Workloads, JobKinds and their CRDs stay, unless --crds is given.
+app.kubernetes.io/name=sluice. Queues, Workloads, JobKinds and their CRDs stay, unless --crds is given: then they are
+deleted last, and only if all else was done.
 
 Jobs that run go on. Jobs and pods that wait stay as they are, and are listed, unless --release-jobs is given: then
 what Sluice suspended is started, and scheduling gates that nobody lifts any more are taken off pods and pod templates:
 Sluice's own, and those that stand for gates which were lifted from the object. What an external gate holds, what its owner has suspended, and what was taken out of its queue (spec.active of its Workload) stays,
 and is listed.
+
+Give --crds together with --release-jobs, or afterwards. Without Workloads and JobKinds a later --release-jobs knows
+only jobs of the kinds that Sluice ships, none that are queued by an alias alone, and starts those, too, that were taken
+out of their queues.
 
 Where Sluice was installed by Helm, run `helm uninstall` afterwards: until then the release is installed for Helm.
 
@@ -54,6 +60,9 @@ Exit codes:
   1  something could not be deleted or started, and was told
   2  wrong usage, or the cluster does not answer what is asked for";
 
+const CRDS_STAY: &str = "the CRDs stay, as something else failed: without Workloads and JobKinds nobody knows which jobs \
+     may be started; mend that, and run this again";
+
 /// Take Sluice away, and start the jobs that wait.
 #[derive(Debug, Args)]
 #[command(long_about = DETAILS, after_help = EXIT_CODES)]
@@ -61,7 +70,7 @@ pub struct Uninstall {
     /// Start the jobs that Sluice suspended, and take its gate off pods.
     #[arg(long)]
     release_jobs: bool,
-    /// Delete the CRDs, too, and with them all queues, Workloads, JobKinds and Gates.
+    /// Delete the CRDs, too, and with them all queues, Workloads, JobKinds and Gates; unless anything else fails.
     #[arg(long)]
     crds: bool,
     /// Change nothing, and tell what would be done.
@@ -117,8 +126,11 @@ impl Uninstall {
         };
         release::all(client, &served, road, report).await?;
         parts.delete_rest(report).await?;
-        if self.crds {
+        if self.crds && report.is_well {
             parts.delete_crds(report).await?;
+        } else if self.crds {
+            // With Workloads and JobKinds goes what the next run has to know of the jobs that wait.
+            report.failed(CRDS_STAY.to_owned())?;
         }
         Ok(())
     }

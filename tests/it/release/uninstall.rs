@@ -8,7 +8,7 @@ use sluice_testbed::{SluiceOptions, eventually};
 use super::admission_kinds;
 use crate::support::admission::own_with_policies;
 use crate::support::bed::{self, BINARY, Bed};
-use crate::support::objects::{Job, is_suspended, quota};
+use crate::support::objects::{Job, is_suspended, name_of, quota};
 use crate::support::plugin::run;
 use crate::support::{DEADLINE, Scene};
 
@@ -208,6 +208,100 @@ async fn with_webhooks_nothing_is_stranded() -> Result<()> {
 #[tokio::test]
 async fn with_policies_nothing_is_stranded() -> Result<()> {
     own_with_policies("away-policies", takes_sluice_away).await
+}
+
+/// A policy of somebody else, which lets no job run whose name begins with `refused`.
+fn third_party(scene: &Scene<'_>) -> [Value; 2] {
+    let name = scene.name("refuses");
+    let group = "admissionregistration.k8s.io/v1";
+    let policy = json!({
+        "apiVersion": group, "kind": "ValidatingAdmissionPolicy", "metadata": {"name": name},
+        "spec": {
+            "matchConstraints": {"resourceRules": [{
+                "apiGroups": ["batch"], "apiVersions": ["v1"], "resources": ["jobs"],
+                "operations": ["CREATE", "UPDATE"],
+            }]},
+            "validations": [{
+                "expression": "!object.metadata.name.startsWith('refused') || has(object.spec.suspend) && object.spec.suspend",
+                "message": "nobody may run this",
+            }],
+        },
+    });
+    let binding = json!({
+        "apiVersion": group, "kind": "ValidatingAdmissionPolicyBinding", "metadata": {"name": name},
+        "spec": {"policyName": name, "validationActions": ["Deny"]},
+    });
+    [policy, binding]
+}
+
+/// A job can't be started: the Workloads stay, by which the next run knows which jobs it may start.
+#[tokio::test]
+async fn crds_stay_until_everything_is_released() -> Result<()> {
+    let sluice = SluiceOptions::new(BINARY);
+    bed::own_unsupervised("away-refused", sluice, async |bed, scene| {
+        scene.queue(&[quota("cpu", "1")]).await?;
+        for name in ["refused", "inactive"] {
+            scene
+                .create(&Job::new(name).queue("q").cpu("2").runs_forever().json())
+                .await?;
+            scene.see_workload(name, "there", |_| true).await?;
+        }
+        let workload = scene.see_workload("inactive", "there", |_| true).await?;
+        scene
+            .merge("Workload", name_of(&workload), json!({"spec": {"active": false}}))
+            .await?;
+        scene.create_all(&third_party(scene)).await?;
+        let probe = Job::new("refused-probe").manifest();
+        let probe_is_refused = async || -> Result<bool> {
+            let args = ["create", "-f", "-", "--dry-run=server"];
+            let probed = scene.kubectl(&args, Some(&probe)).await?;
+            Ok(probed.stderr.contains("nobody may run this"))
+        };
+        eventually("the policy to judge", DEADLINE, async || {
+            ensure!(probe_is_refused().await?, "the probe is taken");
+            anyhow::Ok(())
+        })
+        .await?;
+
+        let ns = &scene.ns;
+        let flags = ["--release-jobs", "--crds"];
+        let (code, told, left) = uninstall(bed, &flags).await?;
+        ensure!(code == 1, "{code}: {told} {left}");
+        for line in [
+            format!("error: job.batch/refused in {ns}: "),
+            format!("left: job.batch/inactive in {ns} stays suspended: it was taken out of its queue\n"),
+            "error: the CRDs stay, as something else failed: without Workloads and JobKinds nobody knows which jobs \
+             may be started; mend that, and run this again\n"
+                .to_owned(),
+        ] {
+            ensure!(left.contains(&line), "no {line} in {left}");
+        }
+        ensure!(!told.contains("customresourcedefinition"), "{told}");
+
+        for object in third_party(scene) {
+            let kind = object["kind"].as_str().unwrap_or_default();
+            scene.delete(kind, name_of(&object)).await?;
+        }
+        eventually("the policy to be forgotten", DEADLINE, async || {
+            ensure!(!probe_is_refused().await?, "the probe is refused");
+            anyhow::Ok(())
+        })
+        .await?;
+        let (code, told, left) = uninstall(bed, &flags).await?;
+        ensure!(code == 0, "{code}: {told} {left}");
+        let line = format!("job.batch/refused in {ns} started\n");
+        ensure!(told.contains(&line), "no {line} in {told}");
+        ensure!(
+            told.contains("customresourcedefinition.apiextensions.k8s.io/workloads.sluice.dev deleted\n"),
+            "{told}"
+        );
+        ensure!(
+            is_suspended(&scene.get("Job", "inactive").await?),
+            "what was taken out of its queue was started"
+        );
+        Ok(())
+    })
+    .await
 }
 
 /// Somebody has deleted the CRDs, and JobKinds and Workloads with them: what waits is still started.
