@@ -18,8 +18,8 @@ const OWNERS_MAX: usize = 8;
 /// The pods of a cluster.
 pub(super) struct Pods<'a> {
     all: &'a Held<'a>,
-    /// What holds the pods of the controllers that were asked for, by UID.
-    known: BTreeMap<String, Option<StillHeld>>,
+    /// What holds the pods of the controllers that were asked for, by UID; or why that can't be known.
+    known: BTreeMap<String, Result<Option<StillHeld>, String>>,
 }
 
 impl<'a> Pods<'a> {
@@ -37,8 +37,14 @@ impl<'a> Pods<'a> {
     ) -> Result<(), UninstallError> {
         let pod = value(named.object);
         let held = if held::depends_on_owner(&pod) {
-            let by_owner = self.by_owner(named.object).await?;
-            by_owner.unwrap_or_else(|| StillHeld::of_pod_alone(&pod))
+            match self.by_owner(named.object).await {
+                Ok(by_owner) => by_owner.unwrap_or_else(|| StillHeld::of_pod_alone(&pod)),
+                Err(error) => {
+                    let what = "stays behind its gates, as its owner can't be read";
+                    report.failed(format!("{named} {what}: {error}"))?;
+                    return Ok(());
+                }
+            }
         } else {
             StillHeld::All
         };
@@ -73,17 +79,17 @@ impl<'a> Pods<'a> {
     }
 
     /// What holds a pod by the uppermost object above it whose kind is known. None if there is no such object.
-    async fn by_owner(&mut self, pod: &DynamicObject) -> Result<Option<StillHeld>, ClusterError> {
+    async fn by_owner(&mut self, pod: &DynamicObject) -> Result<Option<StillHeld>, String> {
         let controller = controller(pod).map(|(_, _, _, uid)| uid.to_owned());
         let Some(controller) = controller else {
             return Ok(None);
         };
         if let Some(known) = self.known.get(&controller) {
-            return Ok(known.clone());
+            return known.clone();
         }
-        let found = self.climb(pod).await?;
+        let found = self.climb(pod).await.map_err(|error| error.to_string());
         self.known.insert(controller, found.clone());
-        Ok(found)
+        found
     }
 
     async fn climb(&self, pod: &DynamicObject) -> Result<Option<StillHeld>, ClusterError> {

@@ -10,6 +10,7 @@ use crate::support::admission::own_with_policies;
 use crate::support::bed::{self, BINARY, Bed};
 use crate::support::objects::{Job, is_suspended, name_of, quota};
 use crate::support::plugin::run;
+use crate::support::widgets::Widgets;
 use crate::support::{DEADLINE, Scene};
 
 const OURS: &str = "sluice.dev/queue-allocation-gate";
@@ -300,6 +301,53 @@ async fn crds_stay_until_everything_is_released() -> Result<()> {
             "what was taken out of its queue was started"
         );
         Ok(())
+    })
+    .await
+}
+
+/// A CRD whose objects the API server can't read in the version of their JobKind, as their operator is gone, which
+/// converted them: the others are started.
+#[tokio::test]
+async fn what_can_not_be_listed_keeps_no_other_job_from_being_started() -> Result<()> {
+    let sluice = SluiceOptions::new(BINARY);
+    bed::own_unsupervised("away-unlisted", sluice, async |bed, scene| {
+        scene.queue(&[quota("cpu", "1")]).await?;
+        scene
+            .create(&Job::new("waiting").queue("q").cpu("2").json())
+            .await?;
+        scene.see_workload("waiting", "there", |_| true).await?;
+        let widgets = Widgets::new(scene);
+        let [mut crd, _] = widgets.crd();
+        let mut stored = crd["spec"]["versions"][0].clone();
+        stored["name"] = json!("v2");
+        crd["spec"]["versions"][0]["storage"] = json!(false);
+        crd["spec"]["versions"] = json!([crd["spec"]["versions"][0], stored]);
+        crd["spec"]["conversion"] = json!({"strategy": "Webhook", "webhook": {
+            "conversionReviewVersions": ["v1"],
+            "clientConfig": {"url": "https://127.0.0.1:1/convert"},
+        }});
+        scene.apply(&crd).await?;
+        widgets.see_served().await?;
+        let mut widget = widgets.widget("lost");
+        widget["apiVersion"] = json!(format!("{}/v2", widgets.group));
+        scene.apply(&widget).await?;
+        scene.create(&widgets.job_kind()).await?;
+
+        // Groups come in order, so that of the widgets before that of Jobs.
+        let (code, told, left) = uninstall(bed, &["--release-jobs"]).await?;
+        ensure!(code == 1, "{code}: {told} {left}");
+        let line = format!(
+            "error: can't list widget.{}, so what waits of it stays: ",
+            widgets.group
+        );
+        ensure!(left.contains(&line), "no {line} in {left}");
+        for line in [
+            format!("job.batch/waiting in {} started\n", scene.ns),
+            "serviceaccount/sluice deleted\n".to_owned(),
+        ] {
+            ensure!(told.contains(&line), "no {line} in {told}");
+        }
+        scene.see_complete("waiting").await.map(drop)
     })
     .await
 }
