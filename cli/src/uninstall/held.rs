@@ -4,9 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use json_patch::Patch;
 use serde_json::{Map, Value, json};
-use sluice_crds::{HELD_ANNOTATION, QUEUE_NAME_LABEL};
+use sluice_crds::{HELD_ANNOTATION, POD_GROUP_LABEL, QUEUE_NAME_LABEL};
 use sluice_kinds::gates::{self, Gate, GateState, StillHeld};
-use sluice_kinds::{CompiledKind, HeldMark, Suspension};
+use sluice_kinds::metadata::{annotation_text, label};
+use sluice_kinds::pod::PodMode;
+use sluice_kinds::view::QueueLabels;
+use sluice_kinds::{CompiledKind, HeldMark, PodView, QueueGates, Suspension};
 
 /// The gates of a pod, by whose they are.
 pub(super) struct PodGates {
@@ -25,6 +28,8 @@ pub(super) enum Why {
     BadGates,
     /// It was taken out of its queue.
     Inactive,
+    /// A group of the pods that it makes was.
+    InactiveGroup,
     /// Its owner suspended it.
     ByUser,
 }
@@ -40,13 +45,19 @@ pub(super) enum Todo {
     Leave(Why),
 }
 
-/// What Workloads say of their objects, by the UIDs of these.
+/// What Workloads say of their objects, by the UIDs of these; and of groups of pods, which are no objects.
 #[derive(Debug, Default)]
 pub(super) struct Queued {
     /// All that are queued, by whatever label.
     all: BTreeSet<String>,
     /// Those that were taken out of their queues.
     inactive: BTreeSet<String>,
+    /// The namespaces of these.
+    inactive_in: BTreeSet<String>,
+    /// The groups of pods that were, by namespace and name.
+    inactive_groups: BTreeSet<(String, String)>,
+    /// What makes the pods of these groups.
+    makers: BTreeSet<String>,
     /// What those wait for that wait for something else than quota, in the words of their Workloads.
     misfits: BTreeMap<String, String>,
 }
@@ -64,19 +75,65 @@ impl Queued {
     pub(super) fn by(workloads: &[Value]) -> Self {
         let mut queued = Self::default();
         for workload in workloads {
+            let is_inactive = workload.pointer("/spec/active") == Some(&Value::Bool(false));
+            if is_inactive && let Some(group) = label(workload, POD_GROUP_LABEL) {
+                let group = (namespace(workload).to_owned(), group.to_owned());
+                queued.inactive_groups.insert(group);
+            }
             let uid = workload.pointer("/metadata/ownerReferences/0/uid");
             let Some(uid) = uid.and_then(Value::as_str) else {
                 continue;
             };
             queued.all.insert(uid.to_owned());
-            if workload.pointer("/spec/active") == Some(&Value::Bool(false)) {
+            if is_inactive {
                 queued.inactive.insert(uid.to_owned());
+                queued.inactive_in.insert(namespace(workload).to_owned());
             }
             if let Some(message) = misfit(workload) {
                 queued.misfits.insert(uid.to_owned(), message.to_owned());
             }
         }
         queued
+    }
+
+    /// Whether the object with this UID was taken out of its queue.
+    pub(super) fn is_inactive(&self, uid: &str) -> bool {
+        self.inactive.contains(uid)
+    }
+
+    /// Whether any object of this namespace was.
+    pub(super) fn is_any_inactive_in(&self, namespace: &str) -> bool {
+        self.inactive_in.contains(namespace)
+    }
+
+    /// Whether any group of pods was.
+    pub(super) fn is_any_group_inactive(&self) -> bool {
+        !self.inactive_groups.is_empty()
+    }
+
+    /// Whether the group was that `pod` is admitted with.
+    pub(super) fn is_group_inactive(&self, pod: &Value) -> bool {
+        self.is_any_group_inactive()
+            && group_of(pod).is_some_and(|group| {
+                let group = (namespace(pod).to_owned(), group);
+                self.inactive_groups.contains(&group)
+            })
+    }
+
+    /// Notes what makes the pods of the groups that were, by UID.
+    pub(super) fn keep_makers(&mut self, makers: BTreeSet<String>) {
+        self.makers = makers;
+    }
+
+    /// Why the pods of the object with this UID, and their template, keep Sluice's gate; none if they lose it.
+    pub(super) fn keeps_gate(&self, uid: &str) -> Option<Why> {
+        if self.is_inactive(uid) {
+            Some(Why::Inactive)
+        } else if self.makers.contains(uid) {
+            Some(Why::InactiveGroup)
+        } else {
+            None
+        }
     }
 
     /// What `object` was waiting for that Sluice would have started.
@@ -91,6 +148,22 @@ impl Queued {
             None if self.all.contains(uid) => "it was waiting for quota".to_owned(),
             None => "it was not queued yet".to_owned(),
         }
+    }
+}
+
+fn namespace(object: &Value) -> &str {
+    let namespace = object.pointer("/metadata/namespace");
+    namespace.and_then(Value::as_str).unwrap_or_default()
+}
+
+/// The name of the group that a pod is admitted with, if it is a member of one.
+fn group_of(pod: &Value) -> Option<String> {
+    // It may have asked to be queued by an alias of the queue gate, which is not known here but is one of its gates.
+    let names = gate_names(pod).filter(|name| annotation_text(pod, name) == Some("true"));
+    let gates = QueueGates::new(names.map(str::to_owned));
+    match PodView::read(pod, &QueueLabels::default(), &gates).mode {
+        PodMode::Group(Ok(group)) => Some(group.name.to_string()),
+        PodMode::Group(Err(_)) | PodMode::Single | PodMode::Child => None,
     }
 }
 
@@ -144,7 +217,7 @@ pub(super) fn todo(kind: &CompiledKind, object: &Value, queued: &Queued) -> Todo
     if !others.is_empty() {
         return Todo::Leave(Why::Gates(others));
     }
-    if queued.inactive.contains(uid) {
+    if queued.is_inactive(uid) {
         return Todo::Leave(Why::Inactive);
     }
     let Some(path) = kind.suspend_path() else {
@@ -178,15 +251,18 @@ pub(super) fn ungate(kind: &CompiledKind, object: &Value) -> Option<Patch> {
 /// The gates of a pod, of which `held` says what holds it without Sluice, too.
 pub(super) fn pod_gates(pod: &Value, held: &StillHeld) -> PodGates {
     let ours = held.left_behind(pod);
-    let gates = pod.pointer("/spec/schedulingGates");
-    let gates = gates.and_then(Value::as_array).into_iter().flatten();
-    let names = gates.filter_map(|gate| gate.get("name")?.as_str());
-    let others = names.filter(|name| !ours.contains(name));
+    let others = gate_names(pod).filter(|name| !ours.contains(name));
     let others = others.map(str::to_owned).collect();
     PodGates {
         others,
         ours: ours.into_iter().map(str::to_owned).collect(),
     }
+}
+
+fn gate_names(pod: &Value) -> impl Iterator<Item = &str> {
+    let gates = pod.pointer("/spec/schedulingGates");
+    let gates = gates.and_then(Value::as_array).into_iter().flatten();
+    gates.filter_map(|gate| gate.get("name")?.as_str())
 }
 
 /// Whether a gate of a pod stands for one that the object may have lost to which the pod belongs.

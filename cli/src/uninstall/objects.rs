@@ -27,9 +27,12 @@ pub(super) async fn of_object(
     }
     if let Some(patch) = held::ungate(kind, &value) {
         let what = "Sluice's gate is in its pod template, so pods that are still to come wait";
-        match all.road {
-            Road::List => report.left(format!("{named}: {what}"))?,
-            Road::Start { is_dry } => match ungate(all, kind, named, patch, is_dry).await {
+        let uid = named.object.metadata.uid.as_deref().unwrap_or_default();
+        match (all.road, all.queued.keeps_gate(uid)) {
+            // Pods that are made of a template without the gate would run.
+            (_, Some(why)) => report.left(format!("{named}: {what}: {why}"))?,
+            (Road::List, None) => report.left(format!("{named}: {what}"))?,
+            (Road::Start { is_dry }, None) => match ungate(all, kind, named, patch, is_dry).await {
                 Ok(Ungated::Done) => {
                     report.done(format!("{named}: gate taken out of its pod template"))?;
                 }

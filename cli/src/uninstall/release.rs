@@ -14,8 +14,9 @@ use crate::cluster::{ClusterError, Resource, Served, pages};
 use crate::rules::shipped::compiled;
 use crate::uninstall::held::{Queued, Why};
 use crate::uninstall::named::{Held, Named, Road, value};
+use crate::uninstall::objects;
 use crate::uninstall::outcome::{Report, UninstallError};
-use crate::uninstall::{objects, pods};
+use crate::uninstall::pods::Pods;
 
 /// The kinds that Sluice ships, by group and kind. JobKinds may have been deleted before, with their CRD or without; what
 /// they held waits still.
@@ -50,13 +51,22 @@ pub(super) async fn all(
             }
         }
     }
-    let held = Held {
+    let mut held = Held {
         client,
         served,
         road,
         kinds,
         queued,
     };
+    let pods = served.of_kind("", "v1", "Pod");
+    // Their templates are seen to before their pods are.
+    if held.queued.is_any_group_inactive()
+        && let Some(resource) = &pods
+    {
+        let pods = list(client, resource, Some(MANAGED_LABEL)).await?;
+        let makers = Pods::new(&held).makers(&pods, resource, report).await?;
+        held.queued.keep_makers(makers);
+    }
     for kind in held.kinds.values() {
         let Some(resource) = served.of_kind(&kind.group, &kind.version, &kind.kind) else {
             continue;
@@ -69,10 +79,10 @@ pub(super) async fn all(
             objects::of_object(&held, kind, &named, report).await?;
         }
     }
-    let Some(resource) = served.of_kind("", "v1", "Pod") else {
+    let Some(resource) = pods else {
         return Ok(());
     };
-    let mut pods = pods::Pods::new(&held);
+    let mut pods = Pods::new(&held);
     for object in listed(client, &resource, Some(MANAGED_LABEL), report).await? {
         let named = Named {
             resource: &resource,
@@ -131,6 +141,7 @@ impl fmt::Display for Why {
             Self::Gates(gates) => write!(f, "held by {}", gates.join(", ")),
             Self::BadGates => f.write_str("held by a gate annotation that names no gate"),
             Self::Inactive => f.write_str("it was taken out of its queue"),
+            Self::InactiveGroup => f.write_str("a group of its pods was taken out of its queue"),
             Self::ByUser => f.write_str("its owner suspended it"),
         }
     }

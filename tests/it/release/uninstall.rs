@@ -10,9 +10,12 @@ use crate::support::admission::own_with_policies;
 use crate::support::bed::{self, BINARY, Bed};
 use crate::support::objects::{Job, is_suspended, name_of, quota};
 use crate::support::plugin::run;
+use crate::support::pods::Pod;
 use crate::support::widgets::Widgets;
 use crate::support::{DEADLINE, Scene};
 
+/// Of the group that is taken out of its queue.
+const MEMBERS: [&str; 2] = ["member-a", "member-b"];
 const OURS: &str = "sluice.dev/queue-allocation-gate";
 
 /// Exit code, standard output and standard error of the plugin.
@@ -65,6 +68,20 @@ async fn live(scene: &Scene<'_>) -> Result<()> {
     scene.create(&deployment()).await?;
     scene.create(&pod("bare", &[])).await?;
     scene.create(&pod("external", &["acme.io/x"])).await?;
+    for name in MEMBERS {
+        let pod = Pod::new(name).queue("q").group("g", 2).runs("forever");
+        scene.create(&pod.json()).await?;
+    }
+    scene
+        .see("Workload", "g-pod-group", "there", |_| true)
+        .await?;
+    scene
+        .merge(
+            "Workload",
+            "g-pod-group",
+            json!({"spec": {"active": false}}),
+        )
+        .await?;
     scene.see_workload("waiting", "there", |_| true).await?;
     let workload = scene.see_workload("inactive", "there", |_| true).await?;
     let name = workload["metadata"]["name"].as_str().unwrap();
@@ -73,7 +90,7 @@ async fn live(scene: &Scene<'_>) -> Result<()> {
         .await?;
     scene.see("Pod", "bare", "gated", has_gate).await?;
     scene.see_pods("Running", 1).await?;
-    scene.see_pods("Pending", 4).await.map(drop)
+    scene.see_pods("Pending", 6).await.map(drop)
 }
 
 fn has_gate(pod: &Value) -> bool {
@@ -114,6 +131,11 @@ async fn takes_sluice_away(bed: &Bed, scene: &Scene<'_>) -> Result<()> {
 
     // Without the flag nothing is started, and all that waits is told of.
     let ns = &scene.ns;
+    let member = |name: &str| {
+        format!(
+            "left: pod/{name} in {ns} stays behind the gate {OURS}: it was taken out of its queue\n"
+        )
+    };
     let (code, told, left) = uninstall(bed, &[]).await?;
     ensure!(code == 0, "{code}: {told} {left}");
     for line in [
@@ -124,6 +146,8 @@ async fn takes_sluice_away(bed: &Bed, scene: &Scene<'_>) -> Result<()> {
         ),
         format!("left: pod/bare in {ns} stays behind the gate {OURS}\n"),
         format!("left: pod/external in {ns} still waits: held by acme.io/x\n"),
+        member(MEMBERS[0]),
+        member(MEMBERS[1]),
     ] {
         ensure!(left.contains(&line), "no {line} in {left}");
     }
@@ -145,6 +169,10 @@ async fn takes_sluice_away(bed: &Bed, scene: &Scene<'_>) -> Result<()> {
         !told.contains("gated in") && !told.contains("inactive in"),
         "{told}"
     );
+    for name in MEMBERS {
+        let line = member(name);
+        ensure!(left.contains(&line), "no {line} in {left}");
+    }
     // Two jobs, the Deployment and the bare pod.
     eventually("everything that may run to run", DEADLINE, async || {
         let running = scene.list("Pod").await?;
@@ -163,7 +191,8 @@ async fn takes_sluice_away(bed: &Bed, scene: &Scene<'_>) -> Result<()> {
         );
     }
     for pod in scene.list("Pod").await? {
-        ensure!(!has_gate(&pod), "{pod}");
+        let is_inactive = MEMBERS.contains(&name_of(&pod));
+        ensure!(has_gate(&pod) == is_inactive, "{pod}");
     }
     nothing_is_left(bed, scene).await?;
     // Again: there is nothing to do.

@@ -2,6 +2,7 @@
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
+use sluice_crds::{POD_GROUP_LABELS_ANNOTATION, POD_GROUP_TOTAL_FROM_ANNOTATION, QUEUE_GATE};
 use sluice_testbed::{SluiceOptions, eventually};
 
 use super::uninstall::uninstall;
@@ -9,7 +10,8 @@ use crate::support::admission::own_with_policies;
 use crate::support::bed::{self, BINARY, Bed};
 use crate::support::enforcement::{Fate, cron_job, enforce, is_required};
 use crate::support::objects::{GATES, Job, is_suspended, name_of, quota, with};
-use crate::support::pods::{Pod, gates, is_running, queued, replicated};
+use crate::support::plugin::run;
+use crate::support::pods::{Pod, gates, has_queue_gate, is_running, queued, replicated};
 use crate::support::{DEADLINE, Scene};
 
 const LIFTED: &str = "lifted.uninstall.example.com/x";
@@ -36,6 +38,7 @@ macro_rules! on_its_own {
 on_its_own! {
     lifted_gates: gates_that_were_lifted_leave_templates, "away-lifted";
     fixed_templates: jobs_whose_template_is_fixed_are_told_of, "away-fixed";
+    evicted_groups: pods_of_an_evicted_group_stay, "away-evicted";
     required_queues: what_needs_a_queue_is_released, "away-required";
 }
 
@@ -119,6 +122,53 @@ async fn gates_that_were_lifted_leave_templates(bed: &Bed, scene: &Scene<'_>) ->
         },
     )
     .await
+}
+
+/// A StatefulSet that makes one group of pods, which waits and is taken out of its queue.
+async fn pods_of_an_evicted_group_stay(bed: &Bed, scene: &Scene<'_>) -> Result<()> {
+    scene.queue(&[quota("cpu", "1")]).await?;
+    let pod = Pod::new("p")
+        .label("acme.io/gang", "red")
+        .annotation("acme.io/size", "2")
+        .annotation(POD_GROUP_LABELS_ANNOTATION, "acme.io/gang")
+        .annotation(POD_GROUP_TOTAL_FROM_ANNOTATION, "acme.io/size")
+        .runs("forever");
+    let set = queued(replicated("StatefulSet", "gang", 2, pod));
+    scene
+        .create(&with(set, "/spec/podManagementPolicy", json!("Parallel")))
+        .await?;
+    scene.see_so_many("waiting", 2, has_queue_gate).await?;
+    scene
+        .see("Workload", "red-pod-group", "there", |_| true)
+        .await?;
+    let ns = &scene.ns;
+    let evict = format!("evict podgroup/red -n {ns}");
+    let (code, told, left) = run(bed, &evict).await?;
+    ensure!(code == 0, "{code}: {told} {left}");
+
+    let (code, told, left) = uninstall(bed, &["--release-jobs"]).await?;
+    ensure!(code == 0, "{code}: {told} {left}");
+    let inactive = |name: &str| {
+        format!(
+            "left: pod/{name} in {ns} stays behind the gate {QUEUE_GATE}: it was taken out of its queue\n"
+        )
+    };
+    for line in [
+        format!(
+            "left: statefulset.apps/gang in {ns}: Sluice's gate is in its pod template, so pods that are still to come wait: a group of its pods was taken out of its queue\n"
+        ),
+        inactive("gang-0"),
+        inactive("gang-1"),
+    ] {
+        ensure!(left.contains(&line), "no {line} in {left}");
+    }
+    scene.see_so_many("waiting", 2, has_queue_gate).await?;
+    // It is queued again, as far as anything is.
+    let active = json!({"spec": {"active": true}});
+    scene.merge("Workload", "red-pod-group", active).await?;
+    let (code, told, left) = uninstall(bed, &["--release-jobs"]).await?;
+    ensure!(code == 0, "{code}: {told} {left}");
+    see_running(scene, "gang", 2).await
 }
 
 async fn what_needs_a_queue_is_released(bed: &Bed, scene: &Scene<'_>) -> Result<()> {

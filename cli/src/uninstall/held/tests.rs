@@ -119,6 +119,69 @@ fn what_sluice_suspended_is_started_and_nothing_else() {
     assert_eq!(todo(&job_kind(), &aliased, &active), start());
 }
 
+/// No object owns the Workload of a group: the group is in its label, and in those of its pods.
+#[test]
+fn groups_that_were_taken_out_of_their_queues_are_known_by_their_pods() {
+    let workload = |group: &str, active: bool| {
+        json!({
+            "metadata": {"namespace": "n", "name": format!("{group}-pod-group"),
+                         "labels": {"sluice.dev/pod-group-name": group}},
+            "spec": {"active": active},
+        })
+    };
+    let queued = Queued::by(&[workload("red-0", false), workload("blue-0", true)]);
+    let bare = |group: &str| {
+        json!({
+            "metadata": {"namespace": "n", "labels": {"sluice.dev/pod-group-name": group},
+                         "annotations": {"sluice.dev/pod-group-total-count": "2"}},
+            "spec": {"schedulingGates": [{"name": QUEUE_GATE}], "containers": []},
+        })
+    };
+    // Its controller makes it by groups, and it asks for quota by this name of the queue gate.
+    let made = |gate: &str, color: &str| {
+        json!({
+            "metadata": {
+                "namespace": "n",
+                "labels": {"a.io/color": color, "a.io/index": "0"},
+                "annotations": {
+                    gate: "true",
+                    "sluice.dev/pod-group-labels": "a.io/color,a.io/index",
+                    "sluice.dev/pod-group-total-from": "a.io/size",
+                    "a.io/size": "2",
+                },
+                "ownerReferences": [{"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "s", "uid": "u",
+                                     "controller": true}],
+            },
+            "spec": {"schedulingGates": [{"name": gate}], "containers": []},
+        })
+    };
+    let mut elsewhere = bare("red-0");
+    elsewhere["metadata"]["namespace"] = json!("m");
+    for (name, pod, expected) in [
+        ("bare", bare("red-0"), true),
+        ("bare, of an active group", bare("blue-0"), false),
+        ("bare, in another namespace", elsewhere, false),
+        ("made by groups", made(QUEUE_GATE, "red"), true),
+        (
+            "made by groups, with an alias",
+            made("b.io/gate", "red"),
+            true,
+        ),
+        (
+            "made by groups, of an active one",
+            made(QUEUE_GATE, "blue"),
+            false,
+        ),
+        (
+            "of no group",
+            json!({"metadata": {"namespace": "n"}, "spec": {}}),
+            false,
+        ),
+    ] {
+        assert_eq!(queued.is_group_inactive(&pod), expected, "{name}");
+    }
+}
+
 #[test]
 fn finished_objects_are_passed_over() {
     let mut finished = job(false, &json!({}), &json!({}));

@@ -76,6 +76,8 @@ async fn told_by(client: &Client) -> (Vec<String>, bool) {
 const JOB: (&str, &str, &str, &str) = ("batch", "v1", "Job", "jobs");
 const JOB_SET: (&str, &str, &str, &str) = ("jobset.x-k8s.io", "v1alpha2", "JobSet", "jobsets");
 const POD: (&str, &str, &str, &str) = ("", "v1", "Pod", "pods");
+const WORKLOAD: (&str, &str, &str, &str) = ("sluice.dev", "v1alpha1", "Workload", "workloads");
+const SET: (&str, &str, &str, &str) = ("apps", "v1", "StatefulSet", "statefulsets");
 
 fn pod(name: &str, metadata: Value, gates: &[&str]) -> Value {
     let gates: Vec<Value> = gates.iter().map(|gate| json!({"name": gate})).collect();
@@ -98,8 +100,7 @@ fn owned(kind: &str, api_version: &str, name: &str, uid: &str) -> Value {
 async fn a_kind_whose_crd_has_just_been_deleted_has_no_objects() {
     let gone = tower::service_fn(async |request: http::Request<Body>| {
         let answer = http::Response::builder();
-        let workloads = ("sluice.dev", "v1alpha1", "Workload", "workloads");
-        let body = match discovery(request.uri().path(), &[workloads]) {
+        let body = match discovery(request.uri().path(), &[WORKLOAD]) {
             Some((_, served)) => {
                 return Ok(answer
                     .body(Body::from(served.to_string().into_bytes()))
@@ -185,4 +186,106 @@ async fn a_pod_whose_owner_can_not_be_read_keeps_no_other_behind_its_gate() {
     ];
     assert_eq!(told, expected);
     assert!(!is_well);
+}
+
+/// The template of what makes them keeps its gate, too: it would make them anew without.
+#[tokio::test]
+async fn pods_whose_group_was_taken_out_of_its_queue_stay() {
+    let gate = "sluice.dev/queue-allocation-gate";
+    let workload = json!({
+        "apiVersion": "sluice.dev/v1alpha1", "kind": "Workload",
+        "metadata": {"name": "red-pod-group", "namespace": "n", "labels": {"sluice.dev/pod-group-name": "red"}},
+        "spec": {"active": false},
+    });
+    let asks = json!({
+        (gate): "true", "sluice.dev/pod-group-labels": "a.io/color",
+        "sluice.dev/pod-group-total-from": "a.io/size", "a.io/size": "1",
+    });
+    let of_set = |name: &str, color: &str| {
+        let owner = owned("StatefulSet", "apps/v1", "set", "u1");
+        let labels = json!({"a.io/color": color});
+        pod(
+            name,
+            json!({"labels": labels, "annotations": asks, "ownerReferences": owner}),
+            &[gate],
+        )
+    };
+    let pods = [of_set("red", "red"), of_set("blue", "blue")];
+    let set = json!({
+        "apiVersion": "apps/v1", "kind": "StatefulSet",
+        "metadata": {"name": "set", "namespace": "n", "uid": "u1", "resourceVersion": "7"},
+        "spec": {"replicas": 2, "template": {
+            "metadata": {"annotations": asks},
+            "spec": {"schedulingGates": [{"name": gate}], "containers": []},
+        }},
+    });
+    let client = server(move |method, path| {
+        if let Some(served) = discovery(path, &[SET, WORKLOAD, POD]) {
+            return served;
+        }
+        match (method, path) {
+            ("GET", "/apis/sluice.dev/v1alpha1/workloads") => {
+                items(std::slice::from_ref(&workload))
+            }
+            ("GET", "/apis/apps/v1/statefulsets") => items(std::slice::from_ref(&set)),
+            ("GET", "/apis/apps/v1/namespaces/n/statefulsets/set") => (200, set.clone()),
+            ("GET", "/api/v1/pods") => items(&pods),
+            ("PATCH", "/api/v1/namespaces/n/pods/blue") => (200, pods[1].clone()),
+            _ => status(400, "BadRequest", "nobody may write this"),
+        }
+    });
+    let (told, is_well) = told_by(&client).await;
+    let expected = [
+        "left: statefulset.apps/set in n: Sluice's gate is in its pod template, so pods that are still to come wait: \
+         a group of its pods was taken out of its queue",
+        "left: pod/red in n stays behind the gate sluice.dev/queue-allocation-gate: it was taken out of its queue",
+        "done: pod/blue in n: gate taken off",
+    ];
+    assert_eq!(told, expected);
+    assert!(is_well);
+}
+
+/// A Job whose pods wait behind gates of others is not suspended, and its pods are there.
+#[tokio::test]
+async fn pods_whose_owner_was_taken_out_of_its_queue_stay() {
+    let gate = "sluice.dev/queue-allocation-gate";
+    let workload = json!({
+        "apiVersion": "sluice.dev/v1alpha1", "kind": "Workload",
+        "metadata": {"name": "job-1", "namespace": "n", "ownerReferences": owned("Job", "batch/v1", "job", "u1")},
+        "spec": {"active": false},
+    });
+    let job = json!({
+        "apiVersion": "batch/v1", "kind": "Job",
+        "metadata": {"name": "job", "namespace": "n", "uid": "u1", "resourceVersion": "7"},
+        "spec": {"suspend": false, "template": {"spec": {"schedulingGates": [{"name": gate}], "containers": []}}},
+    });
+    let owner = owned("Job", "batch/v1", "job", "u1");
+    let pods = [
+        pod("of-job", json!({"ownerReferences": owner}), &[gate]),
+        pod("bare", json!({}), &[gate]),
+    ];
+    let client = server(move |method, path| {
+        if let Some(served) = discovery(path, &[JOB, WORKLOAD, POD]) {
+            return served;
+        }
+        match (method, path) {
+            ("GET", "/apis/sluice.dev/v1alpha1/workloads") => {
+                items(std::slice::from_ref(&workload))
+            }
+            ("GET", "/apis/batch/v1/jobs") => items(std::slice::from_ref(&job)),
+            ("GET", "/apis/batch/v1/namespaces/n/jobs/job") => (200, job.clone()),
+            ("GET", "/api/v1/pods") => items(&pods),
+            ("PATCH", "/api/v1/namespaces/n/pods/bare") => (200, pods[1].clone()),
+            _ => status(400, "BadRequest", "nobody may write this"),
+        }
+    });
+    let (told, is_well) = told_by(&client).await;
+    let expected = [
+        "left: job.batch/job in n: Sluice's gate is in its pod template, so pods that are still to come wait: it was \
+         taken out of its queue",
+        "left: pod/of-job in n stays behind the gate sluice.dev/queue-allocation-gate: it was taken out of its queue",
+        "done: pod/bare in n: gate taken off",
+    ];
+    assert_eq!(told, expected);
+    assert!(is_well);
 }
