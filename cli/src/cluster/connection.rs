@@ -59,7 +59,9 @@ pub enum ClusterError {
     #[error("{0:?} is not a valid namespace name")]
     NoNamespace(String),
     /// Nothing says which of several namespaces Sluice is in.
-    #[error("Sluice may be installed in several namespaces ({0}); choose one with --namespace")]
+    #[error(
+        "Sluice may be installed in several namespaces ({0}); choose one with --system-namespace"
+    )]
     ManyHomes(String),
     /// There is no kubeconfig, or it can't be read.
     #[error("can't read the kubeconfig: {0}")]
@@ -142,12 +144,20 @@ impl Cluster {
             return Ok(None);
         }
         let name = asked.namespace.as_ref().unwrap_or(&self.default_namespace);
-        // It becomes part of a URL.
-        if names::subdomain(name, "").is_empty() {
-            Ok(Some(name.clone()))
-        } else {
-            Err(ClusterError::NoNamespace(name.clone()))
-        }
+        check_namespace(name)?;
+        Ok(Some(name.clone()))
+    }
+}
+
+/// That a namespace can have this name, which becomes part of a URL.
+///
+/// # Errors
+/// It can't.
+pub fn check_namespace(name: &str) -> Result<(), ClusterError> {
+    if names::subdomain(name, "").is_empty() {
+        Ok(())
+    } else {
+        Err(ClusterError::NoNamespace(name.to_owned()))
     }
 }
 

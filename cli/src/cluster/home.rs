@@ -5,12 +5,13 @@
 
 use std::collections::BTreeSet;
 
+use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
 use kube::Client;
 use kube::api::{Api, ListParams};
 
-use super::connection::{ClusterError, answer};
+use super::connection::{ClusterError, answer, check_namespace};
 
 /// Where the manifests put Sluice.
 pub const NAMESPACE: &str = "sluice-system";
@@ -34,6 +35,24 @@ pub async fn home(client: &Client) -> Result<String, ClusterError> {
         Some(namespace) => Ok(namespace),
         None => of_account(client).await,
     }
+}
+
+/// Whether Sluice is in this namespace, as somebody says: its account or its Deployment is.
+///
+/// # Errors
+/// No namespace has such a name, or the API server refuses or does not answer.
+pub async fn is_home(client: &Client, namespace: &str) -> Result<bool, ClusterError> {
+    check_namespace(namespace)?;
+    let params = ListParams::default().labels(LABEL);
+    let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), namespace);
+    let found = answer("find Sluice's account", accounts.list_metadata(&params)).await?;
+    if !found.items.is_empty() {
+        return Ok(true);
+    }
+    let deployments: Api<Deployment> = Api::namespaced(client.clone(), namespace);
+    let found = deployments.list_metadata(&params);
+    let found = answer("find Sluice's Deployment", found).await?;
+    Ok(!found.items.is_empty())
 }
 
 /// The namespace of the account that is left where the binding is gone: `kubectl sluice uninstall` deletes that first.
@@ -106,7 +125,7 @@ mod tests {
 
     #[tokio::test]
     async fn sluice_is_found_without_the_binding_of_its_rights() {
-        let many = "Sluice may be installed in several namespaces (infra, theirs); choose one with --namespace";
+        let many = "Sluice may be installed in several namespaces (infra, theirs); choose one with --system-namespace";
         for (bound, accounts, expected) in [
             (Some("infra"), Some(&["theirs"][..]), Ok("infra")),
             (None, Some(&["infra"][..]), Ok("infra")),
@@ -118,6 +137,43 @@ mod tests {
             let found = found(bound, accounts).await;
             let found = found.as_deref().map_err(String::as_str);
             assert_eq!(found, expected, "{bound:?} {accounts:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn sluice_is_where_its_account_or_its_deployment_is() {
+        let service = tower::service_fn(|request: Request<Body>| {
+            let items = match request.uri().path() {
+                "/api/v1/namespaces/with-account/serviceaccounts"
+                | "/apis/apps/v1/namespaces/with-deployment/deployments" => {
+                    let name = json!({"metadata": {"name": NAME}});
+                    json!([name])
+                }
+                _ => json!([]),
+            };
+            let is_labelled = request.uri().query().unwrap_or_default();
+            assert!(
+                is_labelled.contains("labelSelector=app.kubernetes.io"),
+                "{is_labelled}"
+            );
+            let list = json!({
+                "apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadataList",
+                "metadata": {}, "items": items,
+            });
+            let body = Body::from(list.to_string().into_bytes());
+            async move { Ok::<_, Infallible>(Response::new(body)) }
+        });
+        let client = Client::new(service, "default");
+        for (namespace, expected) in [
+            ("with-account", Ok(true)),
+            ("with-deployment", Ok(true)),
+            ("team-a", Ok(false)),
+            ("", Err("\"\" is not a valid namespace name")),
+            ("a/b", Err("\"a/b\" is not a valid namespace name")),
+        ] {
+            let found = is_home(&client, namespace).await;
+            let found = found.map_err(|error| error.to_string());
+            assert_eq!(found, expected.map_err(str::to_owned), "{namespace}");
         }
     }
 }

@@ -16,7 +16,7 @@ mod runtime;
 
 pub use connection::{Cluster, ClusterError, Connection, Namespaces, answer, answer_within};
 pub use declared::{Declared, declared};
-pub use home::{NAMESPACE, home};
+pub use home::{NAMESPACE, home, is_home};
 pub use namespace_keys::unknown_keys;
 pub use output::{Format, Tell, Told};
 pub use resource::{POD_GROUP, Resource, Served, UnknownResource, object_name};

@@ -28,7 +28,7 @@ use clap::Args;
 
 use self::outcome::Report;
 pub use self::outcome::{Line, UninstallError};
-use crate::cluster::{Cluster, Connection, Served, home, run};
+use crate::cluster::{Cluster, Connection, Served, home, is_home, run};
 
 const DETAILS: &str = "\
 Deletes, in this order: the webhook configurations and admission policies by which jobs are held; the Deployment
@@ -36,8 +36,8 @@ and the rights of its account; and, when nobody decides any more, everything els
 app.kubernetes.io/name=sluice. Queues, Workloads, JobKinds and their CRDs stay, unless --crds is given: then they are
 deleted last, and only if all else was done.
 
-Jobs that run go on. Jobs and pods that wait stay as they are, and are listed, unless --release-jobs is given: then
-what Sluice suspended is started, and scheduling gates that nobody lifts any more are taken off pods and pod templates:
+Jobs that run go on. Jobs and pods that wait stay as they are, and are listed, unless --release-jobs is given: then,
+in all namespaces, what Sluice suspended is started, and scheduling gates that nobody lifts any more are taken off pods and pod templates:
 Sluice's own, and those that stand for gates which were lifted from the object. What an external gate holds, what its owner has suspended, and what was taken out of its queue (spec.active of its Workload) stays,
 and is listed.
 
@@ -77,9 +77,9 @@ pub struct Uninstall {
     #[arg(long)]
     dry_run: bool,
     /// The namespace that Sluice is in; by default the one that its ClusterRoleBinding names, or
-    /// else the one of its account.
-    #[arg(short, long, value_name = "NAME")]
-    namespace: Option<String>,
+    /// else the one of its account. Jobs are released in all namespaces, whichever it is.
+    #[arg(long, value_name = "NAME")]
+    system_namespace: Option<String>,
     #[command(flatten)]
     connection: Connection,
 }
@@ -106,8 +106,9 @@ impl Uninstall {
         let cluster = Cluster::connect(&self.connection).await?;
         let client = &cluster.client;
         let served = Served::ask(client).await?;
-        let namespace = match &self.namespace {
-            Some(namespace) => namespace.clone(),
+        let namespace = match &self.system_namespace {
+            Some(named) if is_home(client, named).await? => named.clone(),
+            Some(named) => return Err(UninstallError::NotThere(named.clone())),
             None => home(client).await?,
         };
         let mut parts = parts::Parts::new(client, &served, &namespace, self.dry_run);

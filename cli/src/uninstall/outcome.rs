@@ -22,10 +22,17 @@ pub enum UninstallError {
     /// The cluster does not answer what is asked for.
     #[error(transparent)]
     Cluster(#[from] ClusterError),
+    /// Sluice is not where it is said to be.
+    #[error(
+        "Sluice is not in the namespace {0:?} that --system-namespace names: neither a ServiceAccount nor a Deployment \
+         there has the label app.kubernetes.io/name=sluice; without the flag Sluice is found by its ClusterRoleBinding, \
+         or by its ServiceAccount, also if only a part of it is left. Nothing was changed"
+    )]
+    NotThere(String),
     /// A Sluice goes on.
     #[error(
         "Sluice still runs, as {holder:?} by the Lease {namespace}/sluice: end it, and run this again with \
-         --namespace {namespace}"
+         --system-namespace {namespace}"
     )]
     StillRuns {
         /// Which process.

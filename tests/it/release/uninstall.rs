@@ -240,6 +240,61 @@ async fn with_policies_nothing_is_stranded() -> Result<()> {
     own_with_policies("away-policies", takes_sluice_away).await
 }
 
+/// Who means a namespace of jobs is told before anything is done to the others.
+#[tokio::test]
+async fn only_where_sluice_is_it_is_taken_away() -> Result<()> {
+    let sluice = SluiceOptions::new(BINARY);
+    bed::own_unsupervised("away-elsewhere", sluice, async |bed, scene| {
+        scene.queue(&[quota("cpu", "1")]).await?;
+        scene
+            .create(&Job::new("waiting").queue("q").cpu("2").json())
+            .await?;
+        scene.see_workload("waiting", "there", |_| true).await?;
+        let ns = &scene.ns;
+        let not_there = format!(
+            "error: Sluice is not in the namespace \"{ns}\" that --system-namespace names: neither a ServiceAccount nor a \
+             Deployment there has the label app.kubernetes.io/name=sluice; without the flag Sluice is found by its \
+             ClusterRoleBinding, or by its ServiceAccount, also if only a part of it is left. Nothing was changed\n"
+        );
+        for (flag, expected) in [
+            (format!("-n={ns}"), "error: unexpected argument '-n' found"),
+            (format!("--namespace={ns}"), "error: unexpected argument '--namespace' found"),
+            (format!("--system-namespace={ns}"), not_there.as_str()),
+            (
+                "--system-namespace=".to_owned(),
+                "error: \"\" is not a valid namespace name\n",
+            ),
+        ] {
+            let (code, told, left) = uninstall(bed, &["--release-jobs", flag.as_str()]).await?;
+            ensure!(code == 2 && told.is_empty(), "{flag}: {code}: {told}");
+            ensure!(left.starts_with(expected), "{flag}: {left}");
+        }
+        let kinds = admission_kinds(&bed.cp).await?;
+        let kinds = format!("{kinds},clusterrolebindings");
+        let args = ["get", &kinds, "-l", "app.kubernetes.io/name=sluice", "-o", "name"];
+        let parts = bed.cp.kubectl(args, None).await?.ok()?;
+        ensure!(
+            parts.contains("mutatingwebhookconfiguration") && parts.contains("clusterrolebinding"),
+            "{parts}"
+        );
+        ensure!(
+            is_suspended(&scene.get("Job", "waiting").await?),
+            "it was started"
+        );
+
+        let flags = ["--release-jobs", "--system-namespace=sluice-system"];
+        let (code, told, left) = uninstall(bed, &flags).await?;
+        ensure!(code == 0, "{code}: {told} {left}");
+        ensure!(told.contains("serviceaccount/sluice deleted\n"), "{told}");
+        scene.see_complete("waiting").await?;
+        // Nothing says any more that it was there, and nothing is to be done.
+        let (code, told, left) = uninstall(bed, &["--release-jobs"]).await?;
+        ensure!(code == 0 && told.is_empty(), "{code}: {told} {left}");
+        Ok(())
+    })
+    .await
+}
+
 /// A policy of somebody else, which lets no job run whose name begins with `refused`.
 fn third_party(scene: &Scene<'_>) -> [Value; 2] {
     let name = scene.name("refuses");
