@@ -1,6 +1,6 @@
 //! `kubectl sluice uninstall`: takes Sluice away so that nothing stays held that nobody releases, whichever variant was
-//! installed and by whichever road. It may be run again at any time: what is gone is passed over, and
-//! what another run has to know goes last.
+//! installed and by whichever road. It may be run again at any time: what is gone is
+//! passed over, and what another run has to know goes last.
 //!
 //! | file | what it holds |
 //! |---|---|
@@ -37,9 +37,10 @@ app.kubernetes.io/name=sluice. Queues, Workloads, JobKinds and their CRDs stay, 
 deleted last, and only if all else was done.
 
 Jobs that run go on. Jobs and pods that wait stay as they are, and are listed, unless --release-jobs is given: then,
-in all namespaces, what Sluice suspended is started, and scheduling gates that nobody lifts any more are taken off pods and pod templates:
-Sluice's own, and those that stand for gates which were lifted from the object. What an external gate holds, what its owner has suspended, and what was taken out of its queue (spec.active of its Workload) stays,
-and is listed.
+in all namespaces, what Sluice suspended is started, and scheduling gates that nobody lifts any more are taken off pods
+and pod templates: Sluice's own, and those that stand for gates which were lifted from the object. What an external
+gate holds, what its owner has suspended, and what was taken out of its queue (spec.active of its Workload) stays, and
+is listed; so do the pods of a group that was, and the gate in the template that they are made of.
 
 Give --crds together with --release-jobs, or afterwards. Without Workloads and JobKinds a later --release-jobs knows
 only jobs of the kinds that Sluice ships, none that are queued by an alias alone, and starts those, too, that were taken
@@ -57,7 +58,7 @@ Examples:
 const EXIT_CODES: &str = "\
 Exit codes:
   0  done
-  1  something could not be deleted or started, and was told
+  1  something could not be listed, deleted or started, and was told
   2  wrong usage, or the cluster does not answer what is asked for";
 
 const CRDS_STAY: &str = "the CRDs stay, as something else failed: without Workloads and JobKinds nobody knows which jobs \
