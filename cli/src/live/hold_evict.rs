@@ -16,6 +16,7 @@ use crate::cluster::{
     Cluster, ClusterError, Connection, Declared, Namespaces, POD_GROUP, Resource, Served, Tell,
     Told, answer, declared,
 };
+use crate::rules::shipped;
 
 /// The name under which the API server keeps who changed a field.
 const FIELD_MANAGER: &str = "kubectl-sluice";
@@ -38,6 +39,7 @@ struct Target {
 /// A ClusterQueue or LocalQueue admits nothing more, and what it admitted goes on: spec.stopPolicy is set to Hold.
 /// A job is suspended, by the field that its JobKind names (spec.suspend of a Job), and marked as held by its user
 /// (sluice.dev/held: "false"): if it runs it is stopped and gives its quota back; if it waits it is not started.
+/// For who may not list JobKinds, those that Sluice ships count.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_CODES)]
 pub struct Hold {
@@ -166,15 +168,17 @@ impl Stop {
             && ["ClusterQueue", "LocalQueue"].contains(&resource.api.kind.as_str());
         self.check_drain(object, is_queue)?;
         let patch = if is_queue {
-            Some(json!({"spec": {"stopPolicy": self.policy}}))
+            json!({"spec": {"stopPolicy": self.policy}})
         } else {
-            self.suspension(&cluster, &served, &resource, &objects, name)
-                .await?
-        };
-        let Some(patch) = patch else {
-            let told = format!("{} {name} has no field that suspends it", resource.name);
-            tell(Told::Error(told))?;
-            return Ok(Ended::NotDone);
+            let client = &cluster.client;
+            let patch = self.suspension(client, &served, &resource, &objects, name);
+            match patch.await? {
+                Ok(patch) => patch,
+                Err(why) => {
+                    tell(Told::Error(why))?;
+                    return Ok(Ended::NotDone);
+                }
+            }
         };
         let told = format!("{}/{name} {}\n", resource.name, self.done);
         patched(&objects, name, &patch, told, tell).await
@@ -188,23 +192,33 @@ impl Stop {
         Ok(())
     }
 
-    /// The patch that suspends a job or starts it, by the JobKind of its kind; None if nothing suspends it.
+    /// The patch that suspends a job or starts it, by the JobKind of its kind; or why there is none.
     async fn suspension(
         &self,
-        cluster: &Cluster,
+        client: &Client,
         served: &Served,
         resource: &Resource,
         objects: &Api<DynamicObject>,
         name: &str,
-    ) -> Result<Option<Value>, LiveError> {
-        // Who may not list JobKinds may suspend a job all the same.
-        let declared = declared(&cluster.client, served).await;
-        let is_unknown = declared.is_err();
+    ) -> Result<Result<Value, String>, LiveError> {
         let of_kind = |kind: &Declared| kind.resource.name == resource.name;
-        let mut declared = declared.unwrap_or_default().into_iter();
-        let rules = declared.find(of_kind).and_then(|kind| kind.rules);
+        let api = &resource.api;
+        let (rules, unlisted) = match declared(client, served).await {
+            Ok(declared) => {
+                let found = declared.into_iter().find(of_kind);
+                (found.and_then(|kind| kind.rules), None)
+            }
+            // Who may not list JobKinds may suspend a job all the same, and guessing at `spec.suspend` would miss the field
+            // of kinds that have it elsewhere.
+            Err(why) if why.is_no() || matches!(why, ClusterError::Unserved { .. }) => {
+                (shipped::of_kind(&api.group, &api.kind), Some(why))
+            }
+            Err(why) => return Err(why.into()),
+        };
+        let none = || format!("{} {name} has no field that suspends it", resource.name);
         if let Some(rules) = rules {
-            return Ok(rules.suspend_path().map(|path| {
+            let path = rules.suspend_path().ok_or_else(none);
+            return Ok(path.map(|path| {
                 let mut patch = self.mark();
                 path.merge_into(&mut patch, json!(self.suspend));
                 patch
@@ -214,14 +228,21 @@ impl Stop {
         let object = answer("read the object", objects.get(name)).await?;
         let suspend = object.data.pointer("/spec/suspend");
         if !suspend.is_some_and(Value::is_boolean) {
-            return Ok(None);
+            return Ok(Err(unlisted.map_or_else(none, |why| {
+                let name = format!("{} {name}", resource.name);
+                format!("which field suspends {name} is not known to you: {why}")
+            })));
         }
         // What no JobKind declares may as well be of a kind that Sluice does not hold, as a CronJob.
-        let mut patch = if is_unknown { self.mark() } else { json!({}) };
+        let mut patch = if unlisted.is_some() {
+            self.mark()
+        } else {
+            json!({})
+        };
         if let Value::Object(fields) = &mut patch {
             fields.insert("spec".to_owned(), json!({"suspend": self.suspend}));
         }
-        Ok(Some(patch))
+        Ok(Ok(patch))
     }
 
     /// Whose the suspension is: a job that waits is suspended as it is, and without the mark Sluice would start it.
@@ -330,24 +351,4 @@ async fn patched(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_a_queue_is_drained() {
-        let told = |policy, object: &str, is_queue| {
-            let stop = Stop {
-                policy,
-                suspend: true,
-                done: "held",
-            };
-            let checked = stop.check_drain(object, is_queue);
-            checked.err().map(|error| error.to_string())
-        };
-        let wrong = "--drain does not go with job/train: it is for clusterqueue/NAME and localqueue/NAME; hold job/train \
-                     stops it if it runs";
-        assert_eq!(told(DRAIN, "job/train", false).as_deref(), Some(wrong));
-        assert_eq!(told(DRAIN, "localqueue/main", true), None);
-        assert_eq!(told("Hold", "job/train", false), None);
-    }
-}
+mod tests;

@@ -1,4 +1,4 @@
-//! The JobKinds that Sluice ships: for commands that have no others.
+//! The JobKinds that Sluice ships: for commands that have no others, and for callers who may not list others.
 
 use sluice_crds::JobKind;
 use sluice_kinds::CompiledKind;
@@ -71,4 +71,9 @@ pub fn compiled() -> impl Iterator<Item = CompiledKind> {
         let kind: JobKind = serde_saphyr::from_str(text).ok()?;
         CompiledKind::compile(&kind).ok()
     })
+}
+
+/// What reads the objects of this kind, if a JobKind for it is shipped.
+pub fn of_kind(group: &str, kind: &str) -> Option<CompiledKind> {
+    compiled().find(|found| found.group == group && found.kind == kind)
 }

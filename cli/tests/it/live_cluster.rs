@@ -126,6 +126,7 @@ pub(crate) async fn setting(cp: &ControlPlane, ns: &str) -> Result<()> {
         "rules": [
             {"apiGroups": ["sluice.dev"], "resources": ["localqueues", "workloads"], "verbs": ["get", "list"]},
             {"apiGroups": [""], "resources": ["pods", "events"], "verbs": ["get", "list"]},
+            {"apiGroups": ["acme.io"], "resources": ["trains"], "verbs": ["get", "patch"]},
         ],
     });
     let binding = json!({
@@ -220,7 +221,7 @@ async fn queues_and_jobs_are_shown_and_steered_with_the_rights_of_the_caller() -
     steered(&cp, admin, &tenant, &ns).await?;
     live_refused::not_steered(&cp, admin, &tenant, &ns).await?;
     checked(admin);
-    steered_by_job_kinds(&cp, admin, &ns).await?;
+    steered_by_job_kinds(&cp, admin, &tenant, &ns).await?;
     Ok(())
 }
 
@@ -509,7 +510,12 @@ fn misused(admin: &Path) {
 }
 
 /// A job is suspended by the field that its JobKind names; what no field suspends is told.
-async fn steered_by_job_kinds(cp: &ControlPlane, admin: &Path, ns: &str) -> Result<()> {
+async fn steered_by_job_kinds(
+    cp: &ControlPlane,
+    admin: &Path,
+    tenant: &Path,
+    ns: &str,
+) -> Result<()> {
     let any = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     let schema = json!({"openAPIV3Schema": {"type": "object", "properties": {"spec": any}}});
     let version = json!({"name": "v1", "served": true, "storage": true, "schema": schema});
@@ -538,6 +544,9 @@ async fn steered_by_job_kinds(cp: &ControlPlane, admin: &Path, ns: &str) -> Resu
         "apiVersion": "acme.io/v1", "kind": "Train", "metadata": {"name": "ice", "namespace": ns},
         "spec": {"run": {"paused": false}, "suspend": false},
     });
+    let mut bare = train.clone();
+    bare["metadata"]["name"] = json!("tgv");
+    bare["spec"] = json!({"run": {"paused": false}});
     let deployment = json!({
         "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d", "namespace": ns},
         "spec": {"selector": {"matchLabels": {"a": "b"}}, "template": {
@@ -570,6 +579,11 @@ async fn steered_by_job_kinds(cp: &ControlPlane, admin: &Path, ns: &str) -> Resu
         let read = read.await?.ok()?;
         assert_eq!(read, format!("{paused} false"), "{command}");
     }
+    // Which JobKinds there are is not for everybody to see.
+    let bare = bare.to_string();
+    cp.kubectl(["apply", "-f", "-"], Some(&bare)).await?.ok()?;
+    let unknown = "which field suspends train.acme.io tgv is not known to you: jobkinds.sluice.dev is forbidden";
+    live_refused::refused(tenant, &format!("hold train/tgv -n {ns}"), unknown);
     let (code, stdout, stderr) = sluice(admin, &format!("hold deploy/d -n {ns}"));
     let told = "error: deployment.apps d has no field that suspends it\n";
     assert_eq!(

@@ -95,9 +95,7 @@ async fn rules_of(client: &Client, served: &Served, resource: &Resource) -> Opti
     let declared = declared(client, served).await.unwrap_or_default();
     let of_kind = |kind: &Declared| kind.resource.name == resource.name;
     let found = declared.into_iter().find(of_kind);
-    let api = &resource.api;
-    let is_it = |kind: &CompiledKind| kind.group == api.group && kind.kind == api.kind;
-    let shipped = || shipped::compiled().find(is_it);
+    let shipped = || shipped::of_kind(&resource.api.group, &resource.api.kind);
     found.and_then(|kind| kind.rules).or_else(shipped)
 }
 
