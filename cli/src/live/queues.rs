@@ -1,22 +1,31 @@
-//! ClusterQueues and cohorts as a tree, with what is used of their quota. Pure.
+//! ClusterQueues and cohorts as a tree, with what is used of their quota; and LocalQueues in the same form. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt as _;
 use serde::Serialize;
-use sluice_crds::{ClusterQueue, Cohort, FlavorUsage, Quantity, ResourceGroup, StopPolicy};
+use sluice_crds::{
+    ClusterQueue, Cohort, FlavorUsage, LocalQueue, Quantity, ResourceGroup, StopPolicy,
+};
 
 /// How many signs a bar has.
 const BAR: usize = 20;
 
-/// A cohort or a ClusterQueue.
+/// A cohort or a ClusterQueue; or a LocalQueue, for who may not see these.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Node {
-    /// `Cohort` or `ClusterQueue`.
+    /// `Cohort`, `ClusterQueue` or `LocalQueue`.
     pub kind: &'static str,
+    /// The namespace of a LocalQueue.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
     /// Its name.
     pub name: String,
+    /// The ClusterQueue of a LocalQueue.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cluster_queue: Option<String>,
     /// How deep in the tree it is, from 0 on.
     pub depth: usize,
     /// Why it admits nothing, if so: the message of its condition Active.
@@ -46,8 +55,9 @@ pub struct Resource {
     pub flavor: String,
     /// The resource.
     pub name: String,
-    /// The nominal quota.
-    pub nominal: Quantity,
+    /// The nominal quota; absent for a LocalQueue, which has none of its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nominal: Option<Quantity>,
     /// What is used; absent for a cohort.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub used: Option<Quantity>,
@@ -142,7 +152,9 @@ fn of_cohort(name: &str, cohort: Option<&Cohort>, depth: usize) -> Node {
     let mut inactive = conditions.filter(|c| c.type_ == "Active" && c.status == "False");
     Node {
         kind: "Cohort",
+        namespace: None,
         name: name.to_owned(),
+        cluster_queue: None,
         depth,
         inactive: inactive.next().map(|condition| condition.message.clone()),
         pending: None,
@@ -155,23 +167,62 @@ fn of_cohort(name: &str, cohort: Option<&Cohort>, depth: usize) -> Node {
 
 fn of_queue(queue: &ClusterQueue, depth: usize) -> Node {
     let status = queue.status.clone().unwrap_or_default();
-    let mut inactive = status.conditions.iter();
-    let inactive = inactive.find(|c| c.type_ == "Active" && c.status == "False");
-    let inactive = match (inactive, queue.spec.stop_policy) {
-        (Some(condition), _) => Some(condition.message.clone()),
-        (None, StopPolicy::None) => None,
-        (None, policy) => Some(format!("spec.stopPolicy is {policy:?}")),
-    };
     Node {
         kind: "ClusterQueue",
+        namespace: None,
         name: queue.name_any(),
+        cluster_queue: None,
         depth,
-        inactive,
+        inactive: inactive(&status.conditions, queue.spec.stop_policy),
         pending: Some(status.pending_workloads),
         gated: None,
         weighted_share: None,
         admitted: Some(status.admitted_workloads),
         resources: quotas(&queue.spec.resource_groups, Some(&status.flavors_usage)),
+    }
+}
+
+/// LocalQueues, which are no tree.
+pub fn local(queues: &[LocalQueue]) -> Vec<Node> {
+    queues.iter().map(of_local_queue).collect()
+}
+
+fn of_local_queue(queue: &LocalQueue) -> Node {
+    let status = queue.status.clone().unwrap_or_default();
+    let used = status.flavors_usage.into_iter().flat_map(|flavor| {
+        let resources = flavor.resources.into_iter();
+        resources.map(move |used| Resource {
+            flavor: flavor.name.clone(),
+            name: used.name,
+            nominal: None,
+            used: Some(used.total),
+            borrowed: None,
+            lent: None,
+        })
+    });
+    Node {
+        kind: "LocalQueue",
+        namespace: queue.namespace(),
+        name: queue.name_any(),
+        cluster_queue: Some(queue.spec.cluster_queue.clone()),
+        depth: 0,
+        inactive: inactive(&status.conditions, queue.spec.stop_policy),
+        pending: Some(status.pending_workloads),
+        gated: Some(status.gated_workloads),
+        weighted_share: None,
+        admitted: Some(status.admitted_workloads),
+        resources: used.collect(),
+    }
+}
+
+/// Why a queue admits nothing, if so.
+fn inactive(conditions: &[Condition], policy: StopPolicy) -> Option<String> {
+    let mut conditions = conditions.iter();
+    let told = conditions.find(|told| told.type_ == "Active" && told.status == "False");
+    match (told, policy) {
+        (Some(told), _) => Some(told.message.clone()),
+        (None, StopPolicy::None) => None,
+        (None, policy) => Some(format!("spec.stopPolicy is {policy:?}")),
     }
 }
 
@@ -189,7 +240,7 @@ fn quotas(groups: &[ResourceGroup], usage: Option<&[FlavorUsage]>) -> Vec<Resour
             Resource {
                 flavor: flavor.name.clone(),
                 name: quota.name.clone(),
-                nominal: quota.nominal_quota.clone(),
+                nominal: Some(quota.nominal_quota.clone()),
                 used: usage.map(|_| {
                     used.map_or_else(|| Quantity("0".to_owned()), |used| used.total.clone())
                 }),
@@ -204,7 +255,8 @@ impl Resource {
     /// `#` for what is used of the nominal quota, `+` for what is borrowed on top of it, `.` for the rest.
     pub fn bar(&self) -> String {
         let nanos = |quantity: &Quantity| quantity.nanos().unwrap_or_default().max(0);
-        let (nominal, used) = (nanos(&self.nominal), self.used.as_ref().map_or(0, nanos));
+        let amount = |amount: &Option<Quantity>| amount.as_ref().map_or(0, nanos);
+        let (nominal, used) = (amount(&self.nominal), amount(&self.used));
         let own = used.min(nominal);
         let whole = nominal.max(used);
         if whole == 0 {

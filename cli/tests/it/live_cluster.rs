@@ -242,6 +242,21 @@ async fn shown(admin: &Path, tenant: &Path, ns: &str) -> Result<()> {
         Ok::<_, anyhow::Error>(())
     })
     .await?;
+    let standing_for =
+        format!("these are the LocalQueues of namespace {ns}, as ClusterQueues may not be listed");
+    let forbidden = "clusterqueues.sluice.dev is forbidden";
+    let json = less(
+        tenant,
+        &format!("status -n {ns} -o json"),
+        &standing_for,
+        forbidden,
+    );
+    let queues: Value = serde_json::from_str(&json)?;
+    let cpu = json!({"flavor": "default", "name": "cpu", "used": "5"});
+    assert_eq!(
+        (&queues[0]["kind"], &queues[0]["resources"][0]),
+        (&json!("LocalQueue"), &cpu)
+    );
     let listed = words(&less(tenant, &format!("list -n {ns}"), COUNTED, FORBIDDEN));
     let without_ages: Vec<String> = listed
         .iter()

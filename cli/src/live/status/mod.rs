@@ -12,17 +12,18 @@ use sluice_crds::{ClusterQueue, Cohort, LocalQueue};
 
 use super::listed::{list, unless_refused};
 use super::outcome::{EXIT_CODES, Ended, LiveError};
-use super::queues::{Node, trees};
+use super::queues::{Node, local, trees};
 use super::view::{Look, View};
 use crate::cluster::{ClusterError, Tell, Told};
 
-use tree::local_queues;
+use tree::local_table;
 pub use tree::tree;
 
 const DETAILS: &str = "\
 Shows the tree of cohorts and ClusterQueues. In a bar # is used nominal quota, + is borrowed on top of it, and . is
 free. If visibility.sluice.dev answers: what gates hold, what cohorts use and what is lent. -o wide adds the flavors, and with
-fair sharing the shares in thousandths. Who may not list ClusterQueues sees the LocalQueues of the namespace instead.";
+fair sharing the shares in thousandths. Who may not list ClusterQueues sees the LocalQueues of the namespace instead,
+with a note. In -o json and -o yaml, kind says which of these a queue is.";
 
 /// Show queues as a tree, with what is used of their quota.
 #[derive(Debug, Args)]
@@ -45,14 +46,37 @@ impl Status {
             .await
             {
                 Ok(nodes) => Look::of(self.view.output, &nodes, |is_wide| tree(&nodes, is_wide)),
-                Err(LiveError::Cluster(ClusterError::Refused(status))) if status.code == 403 => {
-                    let local: Vec<LocalQueue> = list(client, namespace, None, note).await?;
-                    Look::of(self.view.output, &local, |_| local_queues(&local))
+                Err(LiveError::Cluster(why)) if is_forbidden(&why) => {
+                    let queues = local_queues(client, namespace, &why, note).await?;
+                    let rows = local(&queues);
+                    Look::of(self.view.output, &rows, |_| local_table(&queues))
                 }
                 Err(error) => Err(error),
             };
         self.view.show(tell, look).await
     }
+}
+
+fn is_forbidden(why: &ClusterError) -> bool {
+    matches!(why, ClusterError::Refused(status) if status.code == 403)
+}
+
+/// The LocalQueues of a namespace, or of all, and a note that they stand for the ClusterQueues.
+async fn local_queues(
+    client: &Client,
+    namespace: Option<&str>,
+    why: &ClusterError,
+    tell: &mut Tell<'_>,
+) -> Result<Vec<LocalQueue>, LiveError> {
+    let queues = list(client, namespace, None, tell).await?;
+    let place = namespace.map_or_else(
+        || "all namespaces".to_owned(),
+        |namespace| format!("namespace {namespace}"),
+    );
+    tell(Told::Note(format!(
+        "these are the LocalQueues of {place}, as ClusterQueues may not be listed: {why}"
+    )))?;
+    Ok(queues)
 }
 
 /// The tree of cohorts and ClusterQueues.
@@ -79,6 +103,8 @@ pub async fn nodes(client: &Client, tell: &mut Tell<'_>) -> Result<Vec<Node>, Li
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
     use crate::live::tests::refusing;
 
@@ -96,6 +122,56 @@ mod tests {
         assert_eq!(
             notes,
             ["left out: the quota of cohorts, and which cohort is in which: not for you"]
+        );
+    }
+
+    /// Programs find the same fields, whoever asks.
+    #[test]
+    fn local_queues_have_the_fields_of_other_queues() {
+        let usage = json!([{"name": "spot", "resources": [{"name": "cpu", "total": "3"}]}]);
+        let queue: LocalQueue = serde_json::from_value(json!({
+            "apiVersion": "sluice.dev/v1alpha1", "kind": "LocalQueue",
+            "metadata": {"name": "main", "namespace": "blue"},
+            "spec": {"clusterQueue": "team-a", "stopPolicy": "Hold"},
+            "status": {"pendingWorkloads": 2, "gatedWorkloads": 1, "admittedWorkloads": 3, "flavorsUsage": usage},
+        }))
+        .unwrap();
+        assert_eq!(
+            serde_json::to_value(local(&[queue])).unwrap(),
+            json!([{
+                "kind": "LocalQueue", "namespace": "blue", "name": "main", "clusterQueue": "team-a", "depth": 0,
+                "inactive": "spec.stopPolicy is Hold", "pending": 2, "gated": 1, "admitted": 3,
+                "resources": [{"flavor": "spot", "name": "cpu", "used": "3"}],
+            }])
+        );
+    }
+
+    #[tokio::test]
+    async fn who_sees_local_queues_only_is_told_so() {
+        let refused = "/apis/sluice.dev/v1alpha1/clusterqueues";
+        let client = refusing(refused);
+        let why = nodes(&client, &mut |_| Ok(())).await.unwrap_err();
+        let LiveError::Cluster(why) = why else {
+            panic!("{why}")
+        };
+        assert!(is_forbidden(&why));
+        let mut told = Vec::new();
+        for namespace in [Some("blue"), None] {
+            let mut tell = |line| {
+                if let Told::Note(text) = line {
+                    told.push(text);
+                }
+                Ok(())
+            };
+            let queues = local_queues(&client, namespace, &why, &mut tell).await;
+            assert!(queues.unwrap().is_empty());
+        }
+        assert_eq!(
+            told,
+            [
+                "these are the LocalQueues of namespace blue, as ClusterQueues may not be listed: not for you",
+                "these are the LocalQueues of all namespaces, as ClusterQueues may not be listed: not for you",
+            ]
         );
     }
 }

@@ -109,7 +109,7 @@ fn of_cohort(flavor: String, amounts: Amounts) -> Resource {
     Resource {
         flavor,
         name: amounts.name,
-        nominal: amounts.quota,
+        nominal: Some(amounts.quota),
         used: Some(amounts.used),
         borrowed: Some(amounts.borrowed),
         lent: Some(amounts.lent),

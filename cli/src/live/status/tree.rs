@@ -54,7 +54,7 @@ pub fn tree(nodes: &[Node], is_wide: bool) -> String {
             row.extend([
                 resource.name.clone(),
                 amount(&resource.used),
-                resource.nominal.0.clone(),
+                amount(&resource.nominal),
                 amount(&borrowed),
             ]);
             row.extend(is_told.then(|| amount(&lent)));
@@ -78,7 +78,7 @@ pub fn tree(nodes: &[Node], is_wide: bool) -> String {
     text
 }
 
-pub(super) fn local_queues(queues: &[LocalQueue]) -> String {
+pub(super) fn local_table(queues: &[LocalQueue]) -> String {
     if queues.is_empty() {
         return "No LocalQueues found\n".to_owned();
     }
@@ -116,6 +116,6 @@ mod tests {
     #[test]
     fn what_is_empty_says_so() {
         assert_eq!(tree(&[], false), "No ClusterQueues found\n");
-        assert_eq!(local_queues(&[]), "No LocalQueues found\n");
+        assert_eq!(local_table(&[]), "No LocalQueues found\n");
     }
 }
