@@ -159,6 +159,25 @@ fn a_cluster_that_can_not_be_asked_is_told() {
     assert!(stderr.contains("onnection refused"), "{stderr}");
 }
 
+/// As in `kubectl sluice version && deploy`.
+#[test]
+fn a_version_without_an_answer_is_an_error() {
+    let port = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port();
+    let nobody = kubeconfig("version-nobody.yaml", port);
+    for kubeconfig in [nobody.as_path(), Path::new("/nonexistent/kubeconfig")] {
+        let (code, stdout, stderr) = run(Command::new(env!("CARGO_BIN_EXE_kubectl-sluice"))
+            .args(["version", "--kubeconfig"])
+            .arg(kubeconfig));
+        let version = format!("Client:  {}\n", env!("CARGO_PKG_VERSION"));
+        assert_eq!((code, stdout), (Some(2), version), "{stderr}");
+        assert!(stderr.starts_with("error: can't "), "{stderr}");
+    }
+}
+
 #[test]
 fn a_gate_that_can_have_no_object_is_shown_without_a_cluster() {
     let (code, stdout, stderr) = gates(&["show", "acme.io/a.b"], Path::new("/nonexistent"));

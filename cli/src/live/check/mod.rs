@@ -20,15 +20,12 @@ mod rights;
 
 use clap::Args;
 use k8s_openapi::api::apps::v1::Deployment;
-use kube::Client;
-use kube::api::{Api, ListParams};
 
 use self::finding::{Health, table};
 use super::outcome::{EXIT_CODES, Ended, LiveError, shown};
-use super::version::LABEL;
+use super::version::deployment_in;
 use crate::cluster::{
-    Cluster, ClusterError, Connection, Format, NAMESPACE, Namespaces, Served, Tell, Told, answer,
-    home,
+    Cluster, Connection, Format, NAMESPACE, Namespaces, Served, Tell, Told, home,
 };
 
 /// The name of Sluice's account if its Deployment says no other.
@@ -94,14 +91,6 @@ impl Check {
             .all(|finding| finding.health != Health::Failed);
         Ok(if is_well { Ended::Done } else { Ended::NotDone })
     }
-}
-
-/// The Deployment of Sluice.
-async fn deployment_in(client: &Client, system: &str) -> Result<Option<Deployment>, ClusterError> {
-    let api: Api<Deployment> = Api::namespaced(client.clone(), system);
-    let params = ListParams::default().labels(LABEL);
-    let list = answer("list deployments", api.list(&params)).await?;
-    Ok(list.items.into_iter().next())
 }
 
 /// The account that Sluice runs with.
