@@ -27,7 +27,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::audit::Audit;
-use crate::cluster::Told;
+use crate::cluster::{Told, unless_closed};
 use crate::completion::Completion;
 use crate::gates::Gates;
 use crate::live::{Besides, Live};
@@ -116,7 +116,7 @@ fn gates(command: &Gates) -> ExitCode {
 }
 
 fn live(command: &Live) -> ExitCode {
-    match command.run(&mut tell) {
+    match command.run(&mut tell_reader) {
         Ok(live::Ended::Done) => ExitCode::SUCCESS,
         Ok(live::Ended::NotDone) => ExitCode::from(MISFIT),
         Err(error) => failed(FAILED, [printable(&error.to_string())]),
@@ -130,10 +130,15 @@ fn web(command: &Web) -> ExitCode {
     }
 }
 
-/// Tells what a command has found out.
+/// Tells what a command has found out. A reader that has seen enough is no error.
 fn tell(told: Told) -> io::Result<()> {
+    unless_closed(tell_reader(told))
+}
+
+/// Tells what a command has found out. A reader that has gone is an error of kind `BrokenPipe`.
+fn tell_reader(told: Told) -> io::Result<()> {
     match told {
-        Told::Result(text) => write(&text),
+        Told::Result(text) => io::stdout().write_all(text.as_bytes()),
         Told::Note(note) => {
             complain("note", printable(&note));
             Ok(())
@@ -242,8 +247,5 @@ fn complain(what: &str, text: impl fmt::Display) {
 
 /// Writes to the standard output. A reader that has seen enough is no error.
 fn write(text: &str) -> io::Result<()> {
-    match io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        written => written,
-    }
+    unless_closed(io::stdout().write_all(text.as_bytes()))
 }

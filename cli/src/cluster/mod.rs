@@ -11,6 +11,7 @@ mod kubeconfig;
 mod namespace_keys;
 mod output;
 pub mod pages;
+mod reader;
 mod resource;
 mod runtime;
 
@@ -19,5 +20,6 @@ pub use declared::{Declared, declared};
 pub use home::{NAMESPACE, home, is_home};
 pub use namespace_keys::unknown_keys;
 pub use output::{Format, Tell, Told};
+pub use reader::{is_closed, reader_gone, unless_closed};
 pub use resource::{POD_GROUP, Resource, Served, UnknownResource, object_name};
 pub use runtime::run;

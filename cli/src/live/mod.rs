@@ -39,7 +39,7 @@ use clap::Subcommand;
 
 pub use self::export::{Besides, export};
 pub use self::outcome::{Ended, LiveError};
-use crate::cluster::{Tell, Told, run};
+use crate::cluster::{Tell, Told, run, unless_closed};
 
 /// Commands that ask and steer a cluster.
 #[derive(Debug, Subcommand)]
@@ -66,6 +66,16 @@ impl Live {
     /// # Errors
     /// Wrong usage, or the cluster does not answer what is asked for.
     pub fn run(&self, tell: &mut Tell<'_>) -> Result<Ended, LiveError> {
+        let is_view = self.is_view();
+        // Only what may go on for ever ends when nobody reads it.
+        let tell: &mut Tell<'_> = &mut |told| {
+            let written = tell(told);
+            if is_view {
+                written
+            } else {
+                unless_closed(written)
+            }
+        };
         if let Self::Create(command) = self {
             return command.run(tell);
         }
@@ -96,6 +106,14 @@ impl Live {
             }
             ended => ended,
         }
+    }
+
+    /// Whether it shows how something stands, once or again and again.
+    fn is_view(&self) -> bool {
+        matches!(
+            self,
+            Self::Status(_) | Self::List(_) | Self::Explain(_) | Self::Top(_)
+        )
     }
 
     /// Whether 1 is for what it found out, and 2 for a cluster that refuses as well.

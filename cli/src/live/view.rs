@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::outcome::{Ended, LiveError, shown};
-use crate::cluster::{Cluster, Connection, Format, Namespaces, Tell, Told};
+use crate::cluster::{Cluster, Connection, Format, Namespaces, Tell, Told, is_closed, reader_gone};
 
 /// How often what is watched is looked at.
 const LOOKED_AT_EVERY: Duration = Duration::from_secs(2);
@@ -19,7 +19,8 @@ pub struct View {
     /// Output format: json, yaml, or wide, which has more columns where there are more.
     #[arg(short, long, value_name = "FORMAT", hide_possible_values = true)]
     pub output: Option<Format>,
-    /// Look again every two seconds, and print all of it again when something has changed besides ages.
+    /// Look again every two seconds, and print all of it again when something has changed besides ages. It ends when nobody
+    /// reads that any more.
     #[arg(short, long)]
     watch: bool,
     #[command(flatten)]
@@ -103,7 +104,15 @@ impl View {
         let namespace = cluster.namespace(&self.namespaces)?;
         let look =
             async |note: &mut Tell<'_>| look(&cluster.client, namespace.as_deref(), note).await;
-        self.looks(LOOKED_AT_EVERY, tell, look).await
+        let looks = self.looks(LOOKED_AT_EVERY, tell, look);
+        if !self.watch {
+            return looks.await;
+        }
+        tokio::select! {
+            ended = looks => ended,
+            // Nothing may change for long, and nothing is written then.
+            () = reader_gone() => Ok(Ended::Done),
+        }
     }
 
     /// The loop, which goes on when a later look fails: an API server may be away for a moment.
@@ -121,13 +130,17 @@ impl View {
                 notes.push(told);
                 Ok(())
             };
+            let mut is_read = true;
             match look(&mut note).await {
                 Ok(found) => {
                     // What is back is told again, be it the same.
                     let is_back = failure.take().is_some();
                     if is_back || told.as_ref() != Some(&found.known) {
                         let gap = gap(told.is_some(), self.output);
-                        tell(Told::Result(format!("{gap}{}", found.text)))?;
+                        match tell(Told::Result(format!("{gap}{}", found.text))) {
+                            Err(error) if is_closed(&error) => is_read = false,
+                            told => told?,
+                        }
                         notes.into_iter().try_for_each(&mut *tell)?;
                     }
                     told = Some(found.known);
@@ -141,7 +154,7 @@ impl View {
                 }
                 Err(why) => return Err(why),
             }
-            if !self.watch {
+            if !(self.watch && is_read) {
                 return Ok(Ended::Done);
             }
             tokio::time::sleep(pause).await;
@@ -228,6 +241,33 @@ mod tests {
         }
         let (lines, ended) = told(&view(&[]), &[Ok("a"), Ok("b")]).await;
         assert_eq!((lines, ended.as_str()), (vec!["a\n".to_owned()], "Done"));
+    }
+
+    /// As in `kubectl sluice list -w | head -5`.
+    #[tokio::test]
+    async fn a_watch_ends_when_nobody_reads_it() {
+        for arguments in [&[][..], &["-w"]] {
+            let mut looks = 0;
+            let look = async |note: &mut Tell<'_>| {
+                looks += 1;
+                note(Told::Note("less".to_owned()))?;
+                Look::of(None, &looks, |_| format!("{looks}\n"))
+            };
+            let mut notes = 0;
+            let mut tell = |told| match told {
+                Told::Result(text) if text == "1\n" && !arguments.is_empty() => Ok(()),
+                Told::Result(_) => Err(std::io::ErrorKind::BrokenPipe.into()),
+                Told::Note(_) | Told::Error(_) => {
+                    notes += 1;
+                    Ok(())
+                }
+            };
+            let view = view(arguments);
+            let ended = view.looks(Duration::ZERO, &mut tell, look).await;
+            assert_eq!(ended.unwrap(), Ended::Done);
+            let times = 1 + arguments.len();
+            assert_eq!((looks, notes), (times, times), "{arguments:?}");
+        }
     }
 
     #[test]

@@ -9,6 +9,7 @@ use anyhow::{Context, Result, ensure};
 use insta::assert_snapshot;
 use serde_json::{Value, json};
 use sluice_testbed::ControlPlane;
+use tokio::io::AsyncBufReadExt as _;
 
 use crate::live_cluster::{own, set_status, sluice};
 
@@ -167,5 +168,25 @@ async fn watched(cp: &ControlPlane, admin: &Path, ns: &str) -> Result<()> {
     ensure!(message(&again) == "2 more cpu is needed", "{again}");
     let before = json!({"type": "QuotaReserved", "status": "False", "reason": "WaitingForQuota",
         "message": "3 more cpu is needed", "lastTransitionTime": "2026-01-01T00:00:00Z"});
-    set_status(cp, ns, "workload/waits-1", &json!({"conditions": [before]})).await
+    set_status(cp, ns, "workload/waits-1", &json!({"conditions": [before]})).await?;
+    unread(admin, ns).await
+}
+
+/// As in `kubectl sluice list -w | head -1`: nothing changes, so that nothing more is written, and it ends all the same.
+async fn unread(admin: &Path, ns: &str) -> Result<()> {
+    let mut watch = tokio::process::Command::new(env!("CARGO_BIN_EXE_kubectl-sluice"))
+        .args(["list", "-n", ns, "-w", "--kubeconfig"])
+        .arg(admin)
+        .env_remove("KUBECONFIG")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .kill_on_drop(true)
+        .spawn()?;
+    let stdout = watch.stdout.take().context("no output")?;
+    let mut lines = tokio::io::BufReader::new(stdout).lines();
+    ensure!(lines.next_line().await?.is_some(), "nothing was printed");
+    drop(lines);
+    let ended = tokio::time::timeout(crate::live_cluster::DEADLINE, watch.wait());
+    ensure!(ended.await??.code() == Some(0));
+    Ok(())
 }
