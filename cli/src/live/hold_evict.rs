@@ -16,7 +16,7 @@ use crate::cluster::{
     Cluster, ClusterError, Connection, Declared, Namespaces, POD_GROUP, Resource, Served, Tell,
     Told, answer, declared,
 };
-use crate::rules::shipped;
+use crate::rules::{name_of_kind, shipped};
 
 /// The name under which the API server keeps who changed a field.
 const FIELD_MANAGER: &str = "kubectl-sluice";
@@ -281,6 +281,8 @@ async fn activate(
         } else {
             "it is not queued".to_owned()
         };
+        // Another kind may have the same name.
+        let kind = name_of_kind(&group, &kind);
         let told = format!("{kind} {name:?} has no Workload in namespace {namespace}: {why}");
         tell(Told::Error(told))?;
         return Ok(Ended::NotDone);

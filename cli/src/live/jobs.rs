@@ -15,6 +15,7 @@ use sluice_kinds::pod::{PodMode, PodPhase, PodView};
 use sluice_kinds::view::{LabelledQueue, QueueLabels};
 
 use crate::cluster::POD_GROUP;
+use crate::rules::name_of_kind;
 use crate::simulate::{Estimate, engine_id};
 
 /// How a job stands.
@@ -77,7 +78,7 @@ pub struct Job {
     /// Why that can't be estimated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub no_estimate: Option<String>,
-    /// By what it is ordered among those of equal priority.
+    /// By what it is ordered among those of equal priority: its time, and what the controller calls it.
     #[serde(skip)]
     pub order: (i64, String),
 }
@@ -145,6 +146,29 @@ impl Called<'_> {
 
     fn is(&self, group: &str, kind: &str, name: &str) -> bool {
         self.kind == kind && self.name == name && self.group.is_none_or(|own| own == group)
+    }
+}
+
+/// Kinds that several API groups have by one name: only these are called by their groups as well.
+#[derive(Debug, Default)]
+pub struct KindNames(BTreeSet<String>);
+
+impl KindNames {
+    /// Among these kinds, each with its API group before it.
+    pub fn of<'a>(kinds: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
+        let mut groups: BTreeMap<&str, &str> = BTreeMap::new();
+        let kinds = kinds.into_iter();
+        let shared = kinds.filter(|&(group, kind)| *groups.entry(kind).or_insert(group) != group);
+        Self(shared.map(|(_, kind)| kind.to_owned()).collect())
+    }
+
+    /// What a kind is called: `Job`, or `Job.batch` beside another one.
+    pub fn name(&self, group: &str, kind: &str) -> String {
+        if self.0.contains(kind) {
+            name_of_kind(group, kind)
+        } else {
+            kind.to_owned()
+        }
     }
 }
 
@@ -327,6 +351,11 @@ fn of_pod(pod: &Pod) -> Option<Job> {
 }
 
 impl Job {
+    /// What the controller calls it, if it is queued: several kinds may have one name.
+    pub fn id(&self) -> &str {
+        &self.order.1
+    }
+
     /// Whether it has a place in its queue. One that its user holds waits, but not for quota.
     pub fn is_queued(&self) -> bool {
         self.state == State::Pending && !not_queued::ALL.contains(&self.reason.as_str())

@@ -296,6 +296,11 @@ fn a_kind_of_one_name_is_told_apart_by_its_group() {
             found.iter().filter(|is| **is).count()
         );
     }
+    assert_snapshot!(list::table(&all, false, false, now()), @r"
+    KIND                   NAME   QUEUE   STATE     PLACE   SINCE   REASON
+    Job.batch.volcano.sh   same   main    Pending   1/2     50m     <none>
+    Job.batch              same   main    Pending   2/2     50m     <none>
+    ");
 }
 
 #[test]

@@ -40,14 +40,14 @@ pub struct Question<'a> {
     pub settings: Settings,
 }
 
-/// The estimates for jobs, each by its kind and its name with its namespace, in the cluster that was `seen`; and what is
-/// to be known besides: what of the cluster was left out.
+/// The estimates for jobs, each by what the controller calls it (several kinds may have one name), in the cluster that was
+/// `seen`; and what is to be known besides: what of the cluster was left out.
 ///
 /// # Errors
 /// Why none can be known.
 pub fn of_seen(
     seen: Seen,
-    asked: &[(&str, &str)],
+    asked: &[&str],
     duration: Option<Duration>,
     goes_on: impl FnMut(u32) -> bool,
 ) -> Result<(Vec<Answer>, Vec<String>), NoEstimate> {
@@ -64,15 +64,15 @@ pub fn of_seen(
         Err(_) => return Err(NoEstimate::Unreadable("it can't be read".to_owned())),
     };
     let jobs = input.jobs.all().iter().enumerate();
-    let numbers: HashMap<(&str, &str), usize> = jobs
-        .map(|(number, job)| ((&*job.kind, &*job.name), number))
+    let numbers: HashMap<&str, usize> = jobs
+        .filter_map(|(number, job)| Some((job.seen.as_ref()?.id.as_str(), number)))
         .collect();
     let question = Question {
         input: &input,
         duration,
         settings: settings(input.has_fair_sharing),
     };
-    let numbers: Vec<Option<usize>> = asked.iter().map(|job| numbers.get(job).copied()).collect();
+    let numbers: Vec<Option<usize>> = asked.iter().map(|id| numbers.get(id).copied()).collect();
     let queued: Vec<usize> = numbers.iter().copied().flatten().collect();
     let mut answers = question.answers(&queued, goes_on);
     // It may be one of those that were left out.

@@ -125,6 +125,10 @@ pub(crate) async fn not_steered(
             "a pod that is admitted by itself has no Workload; delete the pod",
         ),
         (
+            "evict job/free",
+            "Job.batch \"free\" has no Workload in namespace",
+        ),
+        (
             "evict pod/gang-1",
             "it is admitted with its pod group: say podgroup/gang",
         ),

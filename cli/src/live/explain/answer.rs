@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::super::jobs::Job;
+use super::super::jobs::{Job, KindNames};
 use crate::table::{NONE, columns};
 
 /// The explanation of a workload.
@@ -17,6 +17,7 @@ pub struct Answer {
     reason: Option<String>,
     gates: Vec<String>,
     position_in_cluster_queue: Option<usize>,
+    job: Option<Owner>,
     ahead: Option<Workloads>,
     can_ever_be_admitted: Option<bool>,
     lacking: Vec<Lacking>,
@@ -43,8 +44,9 @@ struct Named {
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default)]
+#[serde(rename_all = "camelCase", default)]
 struct Owner {
+    api_group: String,
     kind: String,
     name: String,
 }
@@ -135,6 +137,7 @@ impl Answer {
     /// Its fields, in the order in which they are shown. What conditions say already is not said again.
     pub fn fields(&self, has_conditions: bool) -> Vec<(&'static str, String)> {
         let mut fields = Vec::new();
+        let kinds = self.kinds();
         let mut add = |name, text: String| {
             if !text.is_empty() {
                 fields.push((name, text));
@@ -148,7 +151,7 @@ impl Answer {
         if let (Some(position), Some(ahead)) = (self.position_in_cluster_queue, &self.ahead) {
             let of = match position {
                 0 => "none in the ClusterQueue".to_owned(),
-                _ => format!("{position} in the ClusterQueue: {}", ahead.text()),
+                _ => format!("{position} in the ClusterQueue: {}", ahead.text(&kinds)),
             };
             add("Ahead", of);
         }
@@ -163,7 +166,7 @@ impl Answer {
         let held = self.held_by.iter().map(Holding::text);
         add("In Use By", held.collect::<Vec<_>>().join("; "));
         let text = |workloads: &Option<Workloads>| {
-            let text = workloads.as_ref().map(Workloads::text);
+            let text = workloads.as_ref().map(|them| them.text(&kinds));
             text.unwrap_or_default()
         };
         add("Stopping", text(&self.stopping));
@@ -171,6 +174,15 @@ impl Answer {
         let assigned = self.pod_set_assignments.iter().map(Assignment::text);
         add("Flavors", assigned.collect::<Vec<_>>().join("; "));
         fields
+    }
+
+    /// What the kinds of all that it names are called.
+    fn kinds(&self) -> KindNames {
+        let others = [&self.ahead, &self.stopping, &self.has_to_end];
+        let others = others.into_iter().flatten().flat_map(|them| &them.items);
+        let named = others.filter_map(|named| named.job.as_ref());
+        let all = self.job.iter().chain(named);
+        KindNames::of(all.map(|job| (&*job.api_group, &*job.kind)))
     }
 
     /// Whether its fields have this message, where no conditions say it already.
@@ -197,8 +209,9 @@ impl Answer {
 }
 
 impl Workloads {
-    fn text(&self) -> String {
-        let mut parts: Vec<String> = self.items.iter().map(Named::text).collect();
+    fn text(&self, kinds: &KindNames) -> String {
+        let named = self.items.iter().map(|named| named.text(kinds));
+        let mut parts: Vec<String> = named.collect();
         let more = self.in_namespace.saturating_sub(self.items.len());
         if 0 < more {
             parts.push(format!("{more} more of this namespace"));
@@ -211,11 +224,11 @@ impl Workloads {
 }
 
 impl Named {
-    fn text(&self) -> String {
+    fn text(&self, kinds: &KindNames) -> String {
         let job = self.job.as_ref();
         job.map_or_else(
             || self.name.clone(),
-            |job| format!("{}/{}", job.kind, job.name),
+            |job| format!("{}/{}", kinds.name(&job.api_group, &job.kind), job.name),
         )
     }
 }
@@ -304,6 +317,26 @@ mod tests {
 
         FLAVOR   POD SET   RESULT            RESOURCE   REQUESTED   FREE   LACKING   MOST   LIMIT
         spot     main      WaitingForQuota   cpu        2           0      2         3      ClusterQueue
+        ");
+    }
+
+    /// Volcano has a Job, too.
+    #[test]
+    fn kinds_of_one_name_are_told_apart() {
+        let of = |group: &str, kind: &str, name: &str| json!({"apiGroup": group, "kind": kind, "name": name});
+        let named = |job: Value| json!({"name": "w", "job": job});
+        let ahead = [
+            named(of("batch.volcano.sh", "Job", "first")),
+            named(of("ray.io", "RayJob", "second")),
+        ];
+        let told = json!({
+            "job": of("batch", "Job", "train"), "positionInClusterQueue": 2,
+            "ahead": {"items": ahead, "inNamespace": 2, "inOtherNamespaces": 0},
+            "hasToEnd": {"items": [named(of("batch", "Job", "runs"))], "inNamespace": 1, "inOtherNamespaces": 0},
+        });
+        assert_snapshot!(shown(told, true), @r"
+        Ahead:      2 in the ClusterQueue: Job.batch.volcano.sh/first, RayJob/second
+        Waits For:  Job.batch/runs
         ");
     }
 

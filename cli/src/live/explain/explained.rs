@@ -13,7 +13,7 @@ use sluice_crds::{ClusterQueue, Workload};
 use sluice_kinds::gates::{self, GateState};
 use sluice_kinds::view::{LabelledQueue, QueueLabels};
 
-use super::super::jobs::{Called, Job, State};
+use super::super::jobs::{Called, Job, KindNames, State};
 use super::super::list::Objects;
 use super::super::listed::{self, Unseen};
 use super::super::outcome::LiveError;
@@ -233,8 +233,9 @@ pub(super) fn ahead(jobs: &[Job], job: &Job) -> Vec<String> {
             && other.place < job.place
             && other.state == State::Pending
     });
+    let kinds = KindNames::of(jobs.iter().map(|job| (&*job.group, &*job.kind)));
     before
-        .map(|other| format!("{}/{}", other.kind, other.name))
+        .map(|other| format!("{}/{}", kinds.name(&other.group, &other.kind), other.name))
         .collect()
 }
 

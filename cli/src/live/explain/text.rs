@@ -171,6 +171,15 @@ mod tests {
         assert!(text.contains(&format!("Gated: {message}")), "{text}");
     }
 
+    /// Volcano has a Job, too.
+    #[test]
+    fn those_ahead_are_told_apart() {
+        let mut first = job("first", 1);
+        first.group = "batch.volcano.sh".to_owned();
+        let all = [first, job("last", 2)];
+        assert_eq!(ahead(&all, &all[1]), ["Job.batch.volcano.sh/first"]);
+    }
+
     #[test]
     fn a_pending_job_is_explained() {
         let all: Vec<Job> = (1..=8)

@@ -17,7 +17,7 @@ use k8s_openapi::jiff::Timestamp;
 use kube::Client;
 use sluice_crds::{LocalQueue, MANAGED_LABEL, Workload};
 
-use super::jobs::{Job, State, jobs};
+use super::jobs::{Job, KindNames, State, jobs};
 use super::listed::{list, unless_refused};
 use super::outcome::{EXIT_CODES, Ended, LiveError};
 use super::view::{Look, View};
@@ -31,7 +31,7 @@ Lists the jobs of all kinds, pod groups, and pods that are admitted by themselve
 pending jobs of the LocalQueue: the highest priority first, then the oldest. AHEAD is how many of the whole ClusterQueue come
 before it, if visibility.sluice.dev tells. START, with --start, is when the job will start, as simulated with
 durations like those of finished jobs: 8 of 10 jobs start within such a range. Of gated objects the ten oldest of each
-LocalQueue are listed.";
+LocalQueue are listed. Where kinds of several API groups have one name, KIND says the group: Job.batch.";
 
 /// List jobs with their state, their place in their queue, and why they wait.
 #[derive(Debug, Args)]
@@ -166,6 +166,7 @@ pub fn table(jobs: &[Job], has_namespaces: bool, is_wide: bool, now: Timestamp) 
     if has_starts && let Some(since) = headers.iter().position(|header| *header == "SINCE") {
         headers.insert(since, "START");
     }
+    let kinds = KindNames::of(jobs.iter().map(|job| (&*job.group, &*job.kind)));
     let rows: Vec<Vec<String>> = jobs
         .iter()
         .map(|job| {
@@ -175,7 +176,7 @@ pub fn table(jobs: &[Job], has_namespaces: bool, is_wide: bool, now: Timestamp) 
             };
             let since = job.since.map(|since| age(since, now));
             let mut row = vec![
-                job.kind.clone(),
+                kinds.name(&job.group, &job.kind),
                 job.name.clone(),
                 job.queue.clone(),
                 format!("{:?}", job.state),

@@ -99,15 +99,7 @@ fn play_starts(
             return Vec::new();
         }
     };
-    let names = pending.iter().map(|job| {
-        let name = format!("{}/{}", job.namespace, job.name);
-        (job.kind.clone(), name)
-    });
-    let names: Vec<(String, String)> = names.collect();
-    let asked: Vec<(&str, &str)> = names
-        .iter()
-        .map(|(kind, name)| (kind.as_str(), name.as_str()))
-        .collect();
+    let asked: Vec<&str> = pending.iter().map(|job| job.id()).collect();
     let answers = estimate(seen, &asked, duration, goes_on);
     let (answers, notes) = answers.unwrap_or_else(|why| (vec![Err(why); asked.len()], Vec::new()));
     for (job, answer) in pending.into_iter().zip(answers) {

@@ -237,18 +237,41 @@ fn the_job_is_told_from_what_is_beside_it() {
     assert_eq!(kind(&[&queue, &map]), None);
 }
 
+/// The Workload of a Job `train` of this API and with this UID.
+fn of_train(api_version: &str, uid: &str, spec: &Value) -> Document {
+    let owner = json!({"apiVersion": api_version, "kind": "Job", "name": "train", "uid": uid, "controller": true});
+    let metadata = json!({"name": format!("train-{uid}"), "namespace": "a", "uid": format!("of-{uid}"),
+        "ownerReferences": [owner]});
+    document(own("Workload", &metadata, spec))
+}
+
+/// Volcano has a Job, too.
+#[test]
+fn kinds_of_one_name_have_estimates_of_their_own() {
+    let spec = |cpu: &str| {
+        let sets = json!([{"name": "main", "count": 1, "requests": {"cpu": cpu}}]);
+        json!({"queueName": "main", "podSets": sets})
+    };
+    let fits = of_train("batch/v1", "u", &spec("1"));
+    let never = of_train("batch.volcano.sh/v1alpha1", "v", &spec("100"));
+    for documents in [[fits.clone(), never.clone()], [never, fits]] {
+        let mut seen = cluster(None, PodDefaults::default());
+        seen.documents.extend(documents);
+        let minute = Some(Duration::from_mins(1));
+        let estimated = estimate::of_seen(seen, &["u", "v"], minute, |_| true);
+        let (answers, _) = estimated.unwrap();
+        assert!(answers[0].is_ok() && answers[1].is_err(), "{answers:?}");
+    }
+}
+
 /// A server that is newer than the plugin has fields that the plugin does not know.
 #[test]
 fn an_estimate_tells_what_it_leaves_out() {
     let workload = |spec: Value| {
-        let metadata = json!({"name": "train-1", "namespace": "a", "uid": "w", "ownerReferences": [
-            {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "u", "controller": true}]});
         let mut seen = cluster(None, PodDefaults::default());
-        seen.documents
-            .push(document(own("Workload", &metadata, &spec)));
+        seen.documents.push(of_train("batch/v1", "u", &spec));
         let minute = Some(Duration::from_mins(1));
-        let asked = [("Job", "a/train"), ("Job", "a/nosuch")];
-        estimate::of_seen(seen, &asked, minute, |_| true).unwrap()
+        estimate::of_seen(seen, &["u", "nosuch"], minute, |_| true).unwrap()
     };
     let mut spec = json!({"queueName": "main", "podSets": [{"name": "main", "count": 1, "requests": {"cpu": "1"}}]});
     let why = |answer: &estimate::Answer| answer.as_ref().err().map(ToString::to_string);
