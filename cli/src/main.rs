@@ -110,7 +110,7 @@ fn uninstall(command: &Uninstall) -> ExitCode {
 fn gates(command: &Gates) -> ExitCode {
     match command.run(&mut tell) {
         Ok(gates::Ended::Done) => ExitCode::SUCCESS,
-        Ok(gates::Ended::NotLifted) => ExitCode::from(MISFIT),
+        Ok(gates::Ended::NotDone) => ExitCode::from(MISFIT),
         Err(error) => failed(FAILED, [printable(&error.to_string())]),
     }
 }

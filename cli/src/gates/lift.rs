@@ -121,7 +121,7 @@ impl Lift {
                 ))?;
                 Ok(match outcome {
                     Outcome::Lifted(_) => Ended::Done,
-                    _ => Ended::NotLifted,
+                    _ => Ended::NotDone,
                 })
             }
         }

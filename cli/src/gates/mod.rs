@@ -14,7 +14,7 @@
 use clap::Subcommand;
 
 pub use self::outcome::{Ended, GatesError};
-use crate::cluster::{Tell, run};
+use crate::cluster::{Tell, Told, run};
 
 mod lift;
 mod lift_patch;
@@ -45,6 +45,56 @@ impl Gates {
                 Self::Lift(command) => command.run(tell).await,
             }
         };
-        run(command).map_err(GatesError::NoRuntime)?
+        done(run(command).map_err(GatesError::NoRuntime)?, tell)
+    }
+}
+
+/// How a command ended. What the API server refuses, or does not have, is no wrong usage, and is not to be tried again.
+///
+/// # Errors
+/// It could not be run, for another reason.
+fn done(ended: Result<Ended, GatesError>, tell: &mut Tell<'_>) -> Result<Ended, GatesError> {
+    let why = match ended {
+        Err(GatesError::Cluster(error)) if error.is_no() => error.to_string(),
+        // Each kind was refused, and told of.
+        Err(GatesError::NothingListed) => GatesError::NothingListed.to_string(),
+        ended => return ended,
+    };
+    tell(Told::Error(why))?;
+    Ok(Ended::NotDone)
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::Status;
+
+    use super::*;
+    use crate::cluster::ClusterError;
+
+    #[test]
+    fn what_is_refused_or_not_there_is_no_wrong_usage() {
+        let refused = |code: u16, reason: &str| {
+            let status = Status::failure("no", reason).with_code(code);
+            GatesError::Cluster(ClusterError::Refused(Box::new(status)))
+        };
+        for (why, told) in [
+            (refused(403, "Forbidden"), Some("no")),
+            (refused(404, "NotFound"), Some("no")),
+            (GatesError::NothingListed, Some("no kind could be listed")),
+            (refused(401, "Unauthorized"), None),
+            (refused(500, "InternalError"), None),
+            (GatesError::NothingToLift, None),
+        ] {
+            let mut lines = Vec::new();
+            let mut tell = |line| {
+                if let Told::Error(text) = line {
+                    lines.push(text);
+                }
+                Ok(())
+            };
+            let ended = done(Err(why), &mut tell).ok();
+            assert_eq!(ended, told.map(|_| Ended::NotDone));
+            assert_eq!(lines, Vec::from_iter(told));
+        }
     }
 }

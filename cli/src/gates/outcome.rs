@@ -11,7 +11,7 @@ use crate::cluster::{ClusterError, UnknownResource};
 pub(super) const EXIT_CODES: &str = "\
 Exit codes:
   0  done
-  1  a gate was not lifted: it was refused, or the object does not have the gate
+  1  the API server refuses, there is no such object, or it does not have the gate
   2  wrong usage, or the cluster does not answer what is asked for";
 
 /// How a command ended that could be run.
@@ -19,8 +19,8 @@ Exit codes:
 pub enum Ended {
     /// All was done.
     Done,
-    /// A gate was not lifted.
-    NotLifted,
+    /// A gate was not lifted, or the API server refused to tell of gates.
+    NotDone,
 }
 
 /// Why a command could not be run.

@@ -300,7 +300,7 @@ impl Counts {
         if self.refused == 0 {
             Ended::Done
         } else {
-            Ended::NotLifted
+            Ended::NotDone
         }
     }
 

@@ -242,7 +242,7 @@ async fn one_by_one(cp: &ControlPlane, a: &str, owner: &Path, user: &Path) -> Re
         ),
         (
             "lift acme.io/budget job/none",
-            2,
+            1,
             "error: jobs.batch \"none\" not found\n",
         ),
         (

@@ -148,5 +148,8 @@ pub(crate) async fn not_steered(
     ] {
         refused(tenant, &format!("{command} -n kube-system"), "is forbidden");
     }
+    for command in ["gates list", "gates show acme.io/budget"] {
+        refused(tenant, command, "gates.sluice.dev");
+    }
     Ok(())
 }

@@ -156,7 +156,7 @@ fn what_became_of_gates() {
         counts.add(outcome);
     }
     text += &counts.summary(&gate, label, true);
-    assert_eq!(counts.ended(), Ended::NotLifted);
+    assert_eq!(counts.ended(), Ended::NotDone);
     text += &Counts {
         lifted: 1,
         refused: 0,
