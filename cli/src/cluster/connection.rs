@@ -33,12 +33,19 @@ pub struct Connection {
     context: Option<String>,
 }
 
-/// Which namespaces.
+/// Which namespace.
 #[derive(Debug, Args)]
-pub struct Namespaces {
+pub struct Namespace {
     /// The namespace; by default that of the context.
     #[arg(short, long, value_name = "NAME")]
     namespace: Option<String>,
+}
+
+/// Which namespaces.
+#[derive(Debug, Args)]
+pub struct Namespaces {
+    #[command(flatten)]
+    one: Namespace,
     /// All namespaces.
     #[arg(short = 'A', long, conflicts_with = "namespace")]
     pub all_namespaces: bool,
@@ -143,9 +150,17 @@ impl Cluster {
         if asked.all_namespaces {
             return Ok(None);
         }
+        self.one_namespace(&asked.one).map(Some)
+    }
+
+    /// The namespace that is asked for, where these can't be all.
+    ///
+    /// # Errors
+    /// No namespace has such a name.
+    pub fn one_namespace(&self, asked: &Namespace) -> Result<String, ClusterError> {
         let name = asked.namespace.as_ref().unwrap_or(&self.default_namespace);
         check_namespace(name)?;
-        Ok(Some(name.clone()))
+        Ok(name.clone())
     }
 }
 

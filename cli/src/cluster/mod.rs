@@ -15,7 +15,9 @@ mod reader;
 mod resource;
 mod runtime;
 
-pub use connection::{Cluster, ClusterError, Connection, Namespaces, answer, answer_within};
+pub use connection::{
+    Cluster, ClusterError, Connection, Namespace, Namespaces, answer, answer_within,
+};
 pub use declared::{Declared, declared};
 pub use home::{NAMESPACE, home, is_home};
 pub use namespace_keys::unknown_keys;

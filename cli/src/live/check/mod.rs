@@ -24,9 +24,7 @@ use k8s_openapi::api::apps::v1::Deployment;
 use self::finding::{Health, table};
 use super::outcome::{EXIT_CODES, Ended, LiveError, shown};
 use super::version::deployment_in;
-use crate::cluster::{
-    Cluster, Connection, Format, NAMESPACE, Namespaces, Served, Tell, Told, home,
-};
+use crate::cluster::{Cluster, Connection, Format, NAMESPACE, Namespace, Served, Tell, Told, home};
 
 /// The name of Sluice's account if its Deployment says no other.
 const ACCOUNT: &str = "sluice";
@@ -42,7 +40,7 @@ pub struct Check {
     #[arg(short, long, value_name = "FORMAT", hide_possible_values = true)]
     output: Option<Format>,
     #[command(flatten)]
-    namespaces: Namespaces,
+    namespace: Namespace,
     #[command(flatten)]
     connection: Connection,
 }
@@ -54,8 +52,7 @@ impl Check {
     /// The cluster does not answer at all.
     pub async fn run(&self, tell: &mut Tell<'_>) -> Result<Ended, LiveError> {
         let cluster = Cluster::connect(&self.connection).await?;
-        let namespace = cluster.namespace(&self.namespaces)?;
-        let namespace = namespace.unwrap_or_else(|| "default".to_owned());
+        let namespace = cluster.one_namespace(&self.namespace)?;
         let client = &cluster.client;
         let system = match &self.system_namespace {
             Some(system) => system.clone(),
@@ -97,4 +94,21 @@ impl Check {
 fn account_of(deployment: &Deployment) -> Option<String> {
     let template = &deployment.spec.as_ref()?.template;
     template.spec.as_ref()?.service_account_name.clone()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The Job that is to be refused is created, as a dry run, in one namespace.
+    #[test]
+    fn it_is_not_for_all_namespaces() {
+        let parsed = |arguments: &[&str]| {
+            let command = Check::augment_args(clap::Command::new("check"));
+            let words = ["check"].iter().chain(arguments);
+            command.try_get_matches_from(words).is_ok()
+        };
+        assert!(!parsed(&["-A"]));
+        assert!(parsed(&["-n", "blue", "--system-namespace", "infra"]));
+    }
 }
