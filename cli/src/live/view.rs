@@ -1,6 +1,6 @@
 //! What commands share that show how something stands, once or again and again: their options, and the loop.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use kube::Client;
@@ -10,8 +10,11 @@ use serde_json::Value;
 use super::outcome::{Ended, LiveError, shown};
 use crate::cluster::{Cluster, Connection, Format, Namespaces, Tell, Told, is_closed, reader_gone};
 
-/// How often what is watched is looked at.
-const LOOKED_AT_EVERY: Duration = Duration::from_secs(2);
+/// How long a watch pauses at least between two looks.
+const PAUSE_MIN: Duration = Duration::from_secs(2);
+/// How many times as long as a look the pause after it is at least: a look lists everything anew, and those who watch a big
+/// cluster must not keep its API server busy.
+const PAUSE_PER_LOOK: u32 = 5;
 
 /// The options.
 #[derive(Debug, Args)]
@@ -19,8 +22,8 @@ pub struct View {
     /// Output format: json, yaml, or wide, which has more columns where there are more.
     #[arg(short, long, value_name = "FORMAT", hide_possible_values = true)]
     pub output: Option<Format>,
-    /// Look again every two seconds, and print all of it again when something has changed besides ages. It ends when nobody
-    /// reads that any more.
+    /// Look again every two seconds, or less often where a look takes long, and print all of it again when something has
+    /// changed besides ages. It ends when nobody reads that any more.
     #[arg(short, long)]
     watch: bool,
     #[command(flatten)]
@@ -64,6 +67,11 @@ impl Look {
     }
 }
 
+/// How long to pause after a look that took so long.
+fn pause_after(least: Duration, took: Duration) -> Duration {
+    least.max(took.saturating_mul(PAUSE_PER_LOOK))
+}
+
 /// What is printed before a look: documents of YAML are told apart.
 fn gap(is_later: bool, format: Option<Format>) -> &'static str {
     match (is_later, format) {
@@ -104,7 +112,7 @@ impl View {
         let namespace = cluster.namespace(&self.namespaces)?;
         let look =
             async |note: &mut Tell<'_>| look(&cluster.client, namespace.as_deref(), note).await;
-        let looks = self.looks(LOOKED_AT_EVERY, tell, look);
+        let looks = self.looks(PAUSE_MIN, tell, look);
         if !self.watch {
             return looks.await;
         }
@@ -131,7 +139,11 @@ impl View {
                 Ok(())
             };
             let mut is_read = true;
-            match look(&mut note).await {
+            let began = Instant::now();
+            let found = look(&mut note).await;
+            // An API server that did not answer for long is asked again soon.
+            let took = found.as_ref().map_or(Duration::ZERO, |_| began.elapsed());
+            match found {
                 Ok(found) => {
                     // What is back is told again, be it the same.
                     let is_back = failure.take().is_some();
@@ -157,7 +169,7 @@ impl View {
             if !(self.watch && is_read) {
                 return Ok(Ended::Done);
             }
-            tokio::time::sleep(pause).await;
+            tokio::time::sleep(pause_after(pause, took)).await;
         }
     }
 }
@@ -268,6 +280,13 @@ mod tests {
             let times = 1 + arguments.len();
             assert_eq!((looks, notes), (times, times), "{arguments:?}");
         }
+    }
+
+    #[test]
+    fn what_takes_long_is_looked_at_less_often() {
+        let pause = |took| pause_after(PAUSE_MIN, Duration::from_millis(took));
+        assert_eq!(pause(100), Duration::from_secs(2));
+        assert_eq!(pause(30_000), Duration::from_secs(150));
     }
 
     #[test]
