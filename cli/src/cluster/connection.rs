@@ -3,15 +3,18 @@
 
 use std::error::Error as StdError;
 use std::fmt;
+use std::io::{self, Write as _};
 use std::path::PathBuf;
+use std::pin::pin;
 use std::time::Duration;
 
 use clap::Args;
-use kube::config::{KubeConfigOptions, KubeconfigError};
+use kube::config::{ExecInteractiveMode, KubeConfigOptions, KubeconfigError};
 use kube::core::Status;
 use kube::{Client, Config};
 use sluice_kinds::names;
 use thiserror::Error;
+use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use super::kubeconfig::{self, Proxies};
@@ -19,8 +22,10 @@ use super::kubeconfig::{self, Proxies};
 /// How long an answer may take, with kube's repetitions when the API server is busy. An admission webhook has up to
 /// 30 s of it.
 const ANSWER_DEADLINE: Duration = Duration::from_mins(1);
-/// How long a connection may take, and the credential plugin of a kubeconfig with it.
+/// How long a connection may take; and the credential plugin of a kubeconfig, if it asks the user nothing.
 const CONNECT_DEADLINE: Duration = Duration::from_secs(30);
+/// When the user is told that a credential plugin is waited for, which may ask something elsewhere, as in a browser.
+const PLUGIN_IS_SLOW: Duration = Duration::from_secs(5);
 
 /// Which cluster, and as whom.
 #[derive(Debug, Args)]
@@ -123,10 +128,8 @@ impl Cluster {
         config.connect_timeout = Some(CONNECT_DEADLINE);
         let default_namespace = config.default_namespace.clone();
         let server = config.cluster_url.to_string();
-        let client = Client::try_from(config);
-        let client = client.map_err(|error| ClusterError::Connection(causes(&error)))?;
         Ok(Self {
-            client,
+            client: client(config, CONNECT_DEADLINE).await?,
             default_namespace,
             server,
         })
@@ -242,6 +245,57 @@ impl Connection {
     }
 }
 
+/// A client. If the kubeconfig names a credential plugin it is run, on a thread of its own; within `limit`, unless it may
+/// ask the user.
+async fn client(config: Config, limit: Duration) -> Result<Client, ClusterError> {
+    let exec = config.auth_info.exec.clone();
+    let made = spawn_blocking(|| Client::try_from(config));
+    let made = match exec {
+        None => made.await,
+        Some(exec) => {
+            let plugin = exec.command.unwrap_or_default();
+            let never_asks = exec.interactive_mode == Some(ExecInteractiveMode::Never);
+            let limit = never_asks.then_some(limit);
+            credentials(&plugin, limit, made).await?
+        }
+    };
+    let failed = |error: &dyn StdError| ClusterError::Connection(causes(error));
+    made.map_err(|ended| failed(&ended))?
+        .map_err(|error| failed(&error))
+}
+
+/// What is made with the credentials of a plugin. Who waits for long is told for what: no command has anything to tell yet.
+///
+/// # Errors
+/// It takes longer than the limit, if there is one.
+async fn credentials<T>(
+    plugin: &str,
+    limit: Option<Duration>,
+    made: impl Future<Output = T>,
+) -> Result<T, ClusterError> {
+    let made = async {
+        let mut made = pin!(made);
+        if let Ok(made) = timeout(PLUGIN_IS_SLOW, &mut made).await {
+            return made;
+        }
+        // Nobody may read that.
+        let _ = writeln!(
+            io::stderr(),
+            "note: waiting for the credential plugin {plugin:?} of the kubeconfig"
+        );
+        made.await
+    };
+    match limit {
+        None => Ok(made.await),
+        Some(limit) => timeout(limit, made)
+            .await
+            .map_err(|_| ClusterError::Deadline {
+                what: format!("get credentials from the plugin {plugin:?} of the kubeconfig"),
+                limit,
+            }),
+    }
+}
+
 /// The answer to a request.
 ///
 /// # Errors
@@ -288,4 +342,35 @@ fn causes(error: &dyn StdError) -> String {
         source = cause.source();
     }
     text
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::super::runtime::run;
+    use super::*;
+
+    /// Why there is no client with this credential plugin, within a moment; none if there is one.
+    fn told(command: &str, arguments: &[&str], mode: &str) -> Option<String> {
+        let exec: Value = json!({"apiVersion": "client.authentication.k8s.io/v1", "command": command,
+            "args": arguments, "interactiveMode": mode});
+        let mut config = Config::new("http://127.0.0.1:1".parse().unwrap());
+        config.auth_info.exec = serde_json::from_value(exec).unwrap();
+        // As in a command: what still runs keeps nobody.
+        let made = run(client(config, Duration::from_secs(1))).unwrap();
+        made.err().map(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_credential_plugin_has_a_deadline_unless_it_may_ask() {
+        let late = "can't get credentials from the plugin \"sleep\" of the kubeconfig: no answer within 1 s";
+        assert_eq!(told("sleep", &["30"], "Never").as_deref(), Some(late));
+        let credential = json!({"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential",
+            "status": {"token": "t"}});
+        let slow = format!("sleep 2; echo '{credential}'");
+        assert_eq!(told("sh", &["-c", &slow], "IfAvailable"), None);
+        let fails = told("false", &[], "Never").unwrap();
+        assert!(fails.starts_with("can't connect: "), "{fails}");
+    }
 }
