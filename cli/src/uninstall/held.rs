@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use json_patch::Patch;
 use serde_json::{Map, Value, json};
-use sluice_crds::{HELD_ANNOTATION, POD_GROUP_LABEL, QUEUE_NAME_LABEL};
+use sluice_crds::{DEACTIVATED_BY_ANNOTATION, HELD_ANNOTATION, POD_GROUP_LABEL, QUEUE_NAME_LABEL};
 use sluice_kinds::gates::{self, Gate, GateState, StillHeld};
 use sluice_kinds::metadata::{annotation_text, label};
 use sluice_kinds::pod::PodMode;
@@ -30,6 +30,8 @@ pub(super) enum Why {
     Inactive,
     /// A group of the pods that it makes was.
     InactiveGroup,
+    /// This gate has deactivated it, as it was not lifted in time.
+    Deactivated(String),
     /// Its owner suspended it.
     ByUser,
 }
@@ -203,9 +205,13 @@ pub(super) fn todo(kind: &CompiledKind, object: &Value, queued: &Queued) -> Todo
     let is_queued = of("labels", QUEUE_NAME_LABEL).is_some() || queued.all.contains(uid);
     let annotations = gates::gate_annotations(object);
     let gates = gates::read(&annotations);
+    // It stays so when its gates are gone.
+    let deactivated_by = of("annotations", DEACTIVATED_BY_ANNOTATION);
     match Suspension::of(true, mark) {
         Suspension::None => return Todo::Nothing,
-        Suspension::AtCreation if !is_queued && !gates.is_held() => return Todo::Nothing,
+        Suspension::AtCreation if !is_queued && !gates.is_held() && deactivated_by.is_none() => {
+            return Todo::Nothing;
+        }
         Suspension::ByUser => return Todo::Leave(Why::ByUser),
         Suspension::AtCreation | Suspension::BySluice => {}
     }
@@ -216,6 +222,9 @@ pub(super) fn todo(kind: &CompiledKind, object: &Value, queued: &Queued) -> Todo
     let others: Vec<String> = others.map(|gate| gate.as_str().to_owned()).collect();
     if !others.is_empty() {
         return Todo::Leave(Why::Gates(others));
+    }
+    if let Some(gate) = deactivated_by {
+        return Todo::Leave(Why::Deactivated(gate.to_owned()));
     }
     if queued.is_inactive(uid) {
         return Todo::Leave(Why::Inactive);

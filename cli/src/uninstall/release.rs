@@ -7,7 +7,7 @@ use std::fmt;
 use kube::Client;
 use kube::api::{DynamicObject, ListParams};
 use serde_json::Value;
-use sluice_crds::{GROUP, JobKind, MANAGED_LABEL, VERSION};
+use sluice_crds::{DEACTIVATED_BY_ANNOTATION, GROUP, JobKind, MANAGED_LABEL, VERSION};
 use sluice_kinds::CompiledKind;
 
 use crate::cluster::{ClusterError, Resource, Served, pages};
@@ -141,6 +141,10 @@ impl fmt::Display for Why {
             Self::Gates(gates) => write!(f, "held by {}", gates.join(", ")),
             Self::BadGates => f.write_str("held by a gate annotation that names no gate"),
             Self::Inactive => f.write_str("it was taken out of its queue"),
+            Self::Deactivated(gate) => write!(
+                f,
+                "gate {gate} has deactivated it; remove its annotation {DEACTIVATED_BY_ANNOTATION} to start it"
+            ),
             Self::InactiveGroup => f.write_str("a group of its pods was taken out of its queue"),
             Self::ByUser => f.write_str("its owner suspended it"),
         }

@@ -66,6 +66,15 @@ fn what_sluice_suspended_is_started_and_nothing_else() {
             gates(&["a.io/x"]),
         ),
         (
+            "was deactivated by a gate that is gone since",
+            job(
+                true,
+                &queued(),
+                &json!({"sluice.dev/held": "true", "sluice.dev/deactivated-by": "a.io/x"}),
+            ),
+            Todo::Leave(Why::Deactivated("a.io/x".to_owned())),
+        ),
+        (
             "has gates and no queue",
             job(
                 true,
