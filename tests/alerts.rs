@@ -30,7 +30,7 @@ type Row<'a> = (
 const POD: (&str, &str) = ("pod", "sluice-a");
 const QUEUE: (&str, &str) = ("cluster_queue", "research");
 
-const ROWS: [Row<'_>; 22] = [
+const ROWS: [Row<'_>; 23] = [
     (
         "SluiceNoLeader",
         &[("sluice_leader{pod=\"sluice-a\"}", "1x3 0x9 1x9")],
@@ -229,7 +229,17 @@ const ROWS: [Row<'_>; 22] = [
             "sluice_watch_errors_total{resource=\"jobs\"}",
             "0x3 0+20x30 600x40",
         )],
-        (30, &[]),
+        (30, &[("resource", "jobs")]),
+        60,
+    ),
+    // One watch that is refused each time that it is tried.
+    (
+        "SluiceWatchErrors",
+        &[(
+            "sluice_watch_errors_total{resource=\"workloads\"}",
+            "0x3 0+5x30 150x40",
+        )],
+        (30, &[("resource", "workloads")]),
         60,
     ),
     (

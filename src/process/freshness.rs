@@ -88,7 +88,8 @@ impl Freshness {
 }
 
 impl WatchHeartbeat {
-    /// A client for this watch alone: what it is answered is heard.
+    /// A client for this watch alone: what it is answered is heard. A refusal has a body too, and says nothing of objects:
+    /// a watch that is refused again and again is as silent as one that nobody answers.
     pub fn client(&self, client: Client) -> Client {
         let namespace = client.default_namespace().to_owned();
         let heard = self.heard.clone();
@@ -96,12 +97,15 @@ impl WatchHeartbeat {
             let (client, heard) = (client.clone(), heard.clone());
             async move {
                 let response: Response<Body> = client.send(request).await?;
-                if response.status().is_success() {
+                let is_success = response.status().is_success();
+                if is_success {
                     hear(&heard);
                 }
                 Ok::<_, kube::Error>(response.map(|body| {
                     body.map_frame(move |frame| {
-                        hear(&heard);
+                        if is_success {
+                            hear(&heard);
+                        }
                         frame
                     })
                 }))
@@ -123,7 +127,35 @@ fn hear(heard: &AtomicU64) {
 
 #[cfg(test)]
 mod tests {
+    use std::convert::Infallible;
+
     use super::*;
+
+    /// A client of an API server that gives each request this answer.
+    fn answering(status: u16, body: &'static str) -> Client {
+        let service = service_fn(move |_: Request<Body>| async move {
+            let response = Response::builder().status(status);
+            let response = response.body(Body::from(body.as_bytes().to_vec()));
+            Ok::<_, Infallible>(response.unwrap())
+        });
+        Client::new(service, "default")
+    }
+
+    #[tokio::test]
+    async fn a_watch_that_is_refused_is_silent() {
+        let freshness = Arc::new(Freshness::default());
+        let watch = freshness.register("pods");
+        let refused = r#"{"kind": "Status", "status": "Failure", "code": 403, "message": "no"}"#;
+        for (status, body, is_heard) in [(403, refused, false), (500, "-", false), (200, "-", true)]
+        {
+            watch.heard.store(0, Ordering::Relaxed);
+            let client = watch.client(answering(status, body));
+            let request = Request::get("/api/v1/pods").body(Vec::new()).unwrap();
+            let answer = client.request_text(request).await;
+            assert_eq!(answer.is_ok(), is_heard, "{status}: {answer:?}");
+            assert_eq!(freshness.is_fresh(), is_heard, "{status}");
+        }
+    }
 
     #[test]
     fn one_silent_watch_is_enough_until_it_ends() {
