@@ -210,7 +210,8 @@ impl Controller {
         }
     }
 
-    fn is_of_this_term(&self, pod: &PodRecord) -> bool {
+    /// Whether a pod was admitted by itself in this term.
+    pub(in crate::controller) fn is_of_this_term(&self, pod: &PodRecord) -> bool {
         let admitted = pod.recorded_admission();
         admitted
             .is_some_and(|admitted| admitted.term.as_deref() == Some(&**self.ended_terms.term()))

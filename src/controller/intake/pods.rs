@@ -90,8 +90,14 @@ impl Controller {
         if let Some(known) = known {
             self.tell_pod_ended(key, known, &record);
         }
+        // Whether or not the write was answered. What only records the usage of a pod that runs names no term.
+        let is_admitted = self.is_of_this_term(&record)
+            && known.is_some_and(|known| !self.is_of_this_term(known));
         if self.objects.pods.put(key.clone(), record) {
             self.pod_labels.lost.remove(&uid);
+            if is_admitted {
+                self.tell_pod_admitted(&uid);
+            }
             for note in notes {
                 self.tell_about(&Subject::Pod(uid.clone()), note);
             }

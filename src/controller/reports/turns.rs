@@ -225,8 +225,7 @@ impl Controller {
     }
 
     /// Tells that a pod was admitted by itself, and counts it.
-    pub(in crate::controller) fn pod_admitted(&self, uid: &Uid) {
-        // A watch may have shown before the reply that it is gone.
+    pub(in crate::controller) fn tell_pod_admitted(&self, uid: &Uid) {
         let Some((key, pod)) = self.objects.pods.of(uid) else {
             return;
         };

@@ -33,6 +33,7 @@ mod pod_usage;
 mod pods_to_come;
 mod readers;
 mod requeued;
+mod turns;
 mod unreadable;
 mod unreleased;
 

@@ -39,11 +39,6 @@ impl Controller {
             .writes
             .succeeded(&subject, &sent.write, self.now.moment);
         self.observe_reply(&subject, &sent.write, object);
-        if let Subject::Pod(uid) = &subject
-            && is_admission(&sent.write)
-        {
-            self.pod_admitted(uid);
-        }
         let notes = if lasts {
             sent.notes
         } else {

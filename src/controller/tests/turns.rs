@@ -1,0 +1,92 @@
+//! What is counted of the turns of a job's life: what is seen, whether or not the write that did it was answered.
+
+use super::pod_usage::running;
+use super::*;
+use crate::process::metrics::Exposition;
+
+const ADMITTED: &str = "sluice_admitted_workloads_total{cluster_queue=\"q\",priority_class=\"\"}";
+
+impl Play {
+    /// The value of this series.
+    fn counted(&self, series: &str) -> Option<String> {
+        let told = self.controller.metrics.text(Exposition::Text);
+        let mut lines = told.lines();
+        let value = lines.find_map(|line| line.strip_prefix(series));
+        value.map(|value| value.trim().to_owned())
+    }
+
+    fn see_counted(&self, series: &str, value: u32, when: &str) {
+        assert_eq!(self.counted(series), Some(value.to_string()), "{when}");
+    }
+}
+
+/// A pod that waits to be admitted by itself.
+fn waiting() -> Value {
+    let mut pod = running("p", &json!({"sluice.dev/queue-name": "main"}), None);
+    pod["metadata"]["annotations"] = json!({"sluice.dev/queue-allocation-gate": "true"});
+    pod["spec"]["schedulingGates"] = json!([{"name": "sluice.dev/queue-allocation-gate"}]);
+    pod["spec"].as_object_mut().unwrap().remove("nodeName");
+    pod["status"] = json!({"phase": "Pending"});
+    pod
+}
+
+/// The pod as the API server stores it after this write.
+fn written(mut pod: Value, write: &InFlightWrite, revision: u32) -> Value {
+    let Write::PatchPod { patch, .. } = &write.write else {
+        panic!("no pod is written by {write:?}");
+    };
+    let admitted = &patch["metadata"]["annotations"]["sluice.dev/admitted"];
+    assert!(admitted.is_string(), "{patch}");
+    pod["metadata"]["annotations"]["sluice.dev/admitted"] = admitted.clone();
+    pod["metadata"]["resourceVersion"] = json!(revision.to_string());
+    pod["spec"]["schedulingGates"] = json!([]);
+    pod
+}
+
+/// Its admission is sent again as it was, and conflicts with itself.
+#[tokio::test]
+async fn an_admission_of_a_pod_that_nobody_answers_is_counted_once_it_is_seen() {
+    let mut play = Play::new();
+    play.list_settings();
+    play.list_jobs([]);
+    play.see_pod(waiting());
+    let admission = play.cycle().remove(0);
+    let stored = written(waiting(), &admission, 21);
+    play.end(admission, Reply::Unknown("no answer in time".to_owned()));
+    play.handle(Input::Tick);
+    play.see_counted(ADMITTED, 0, "before it is seen");
+    play.see_pod(stored.clone());
+    play.see_counted(ADMITTED, 1, "once it is seen");
+    for _ in 0..60 {
+        play.pass(Duration::from_secs(1));
+        for again in play.cycle() {
+            let stored = serde_json::from_value(stored.clone()).unwrap();
+            play.end(again, Reply::Conflict(Some(Box::new(stored))));
+        }
+    }
+    let mut later = stored;
+    later["metadata"]["resourceVersion"] = json!("22");
+    play.see_pod(later);
+    play.see_counted(ADMITTED, 1, "when it is seen again");
+}
+
+/// Its usage is recorded, and it was not admitted.
+#[tokio::test]
+async fn a_pod_that_runs_without_an_admission_is_not_counted_as_admitted() {
+    let mut play = Play::new();
+    play.list_settings();
+    play.list_jobs([]);
+    let pod = running("p", &json!({"sluice.dev/queue-name": "main"}), None);
+    play.see_pod(pod.clone());
+    let mut writes = Vec::new();
+    for _ in 0..10 {
+        writes.extend(play.cycle());
+        play.pass(Duration::from_secs(1));
+        play.handle(Input::Tick);
+    }
+    let record = writes.remove(0);
+    assert_eq!(record.subject, Subject::Pod("uid-p".into()));
+    let stored = serde_json::from_value(written(pod, &record, 21)).unwrap();
+    play.end(record, Reply::Done(Some(Box::new(stored))));
+    play.see_counted(ADMITTED, 0, "it runs");
+}
