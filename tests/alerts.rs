@@ -30,7 +30,7 @@ type Row<'a> = (
 const POD: (&str, &str) = ("pod", "sluice-a");
 const QUEUE: (&str, &str) = ("cluster_queue", "research");
 
-const ROWS: [Row<'_>; 23] = [
+const ROWS: [Row<'_>; 24] = [
     (
         "SluiceNoLeader",
         &[("sluice_leader{pod=\"sluice-a\"}", "1x3 0x9 1x9")],
@@ -75,6 +75,30 @@ const ROWS: [Row<'_>; 23] = [
         "SluiceObjectUnreadable",
         &[("sluice_unreadable_objects{kind=\"Gate\"}", "0x2 1x20 0x9")],
         (12, &[("kind", "Gate")]),
+        26,
+    ),
+    // A kind that is not served at all is no trouble, and the reason may change.
+    (
+        "SluiceJobKindNotReady",
+        &[
+            (
+                "sluice_job_kind_ready{job_kind=\"rayjob\",reason=\"Waiting\"}",
+                "0x60",
+            ),
+            (
+                "sluice_job_kind_ready{job_kind=\"job\",reason=\"Watched\"}",
+                "1x2 _x20 1x30",
+            ),
+            (
+                "sluice_job_kind_ready{job_kind=\"job\",reason=\"Unreachable\"}",
+                "_x3 0x5 stale",
+            ),
+            (
+                "sluice_job_kind_ready{job_kind=\"job\",reason=\"Forbidden\"}",
+                "_x9 0x13 stale",
+            ),
+        ],
+        (18, &[("job_kind", "job")]),
         26,
     ),
     (

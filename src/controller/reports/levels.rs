@@ -1,4 +1,4 @@
-//! The levels of queues and cohorts, as metrics have them: gathered once a second. What takes a moment for each pending
+//! The levels of queues and cohorts, and how JobKinds stand, as metrics have them: gathered once a second. What takes a moment for each pending
 //! workload is counted every ten seconds.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,7 +10,7 @@ use sluice_engine::{
     Share,
 };
 
-use super::gate_levels;
+use super::{gate_levels, job_kinds};
 use crate::cache::cluster::Kept;
 use crate::cache::conditions::{self, Type};
 use crate::controller::Controller;
@@ -77,6 +77,7 @@ impl Controller {
             &self.objects,
             self.levels.of_local_queues,
         );
+        job_kinds::gather(&mut gathered, &self.kinds);
         self.metrics.gathered.publish(gathered);
     }
 

@@ -9,6 +9,7 @@ pub(super) mod explaining;
 pub(super) mod finding;
 mod gate_levels;
 mod gate_statuses;
+mod job_kinds;
 pub(super) mod levels;
 pub(super) mod progress;
 pub(super) mod statuses;

@@ -12,12 +12,11 @@ use sluice_crds::{ClusterQueue, Cohort, JobKind, JobKindStatus, LocalQueue, Loca
 use sluice_engine::{ClusterQueueName, CohortName, Engine};
 
 use super::backlog::{oldest_gated, queue_backlog};
+use super::job_kinds;
 use crate::cache::ObjectCache;
-use crate::cache::cluster::{Cluster, Fault, Kept};
-use crate::cache::conditions::{self, ConditionUpdate, Type};
+use crate::cache::cluster::{Cluster, Kept};
+use crate::cache::conditions;
 use crate::controller::kinds::Kinds;
-use crate::controller::kinds::watch_state::{WAITING, WatchState};
-use crate::jobkinds::webhook_rules::Reach;
 use crate::plan::status::queues;
 use crate::plan::status::queues::GatedOfQueue;
 use crate::plan::status::shares;
@@ -204,18 +203,7 @@ impl Statuses {
     fn job_kinds(&mut self, kinds: &Kinds, now: Timestamp) {
         let resource = ApiResource::erase::<JobKind>(&());
         for (name, kept, state) in kinds.watch_states() {
-            let update = match &state {
-                WatchState::Starting => None,
-                WatchState::Listed => match &kept.fault {
-                    Some(Fault::Unreadable(error)) => Some(as_before(error)),
-                    Some(Fault::Broken(_)) | None => watched(kinds.reach(name)),
-                },
-                WatchState::Unserved { message } => Some(not_ready(WAITING, message)),
-                WatchState::Unavailable { reason, message } => {
-                    Some(not_ready(reason.as_str(), message))
-                }
-            };
-            let Some(update) = update else {
+            let Some(update) = job_kinds::ready(kinds, name, kept, &state) else {
                 continue;
             };
             let mut conditions = kept.status.conditions.clone();
@@ -261,61 +249,6 @@ fn put_off<T>(waiting: &mut VecDeque<T>, written: impl Fn(&T) -> Option<Moment>)
     reports.sort_by_key(&written);
     let new = reports.partition_point(|report| written(report).is_none());
     waiting.truncate(new + AGAIN_PER_SECOND);
-}
-
-fn not_ready(reason: &'static str, message: &str) -> ConditionUpdate {
-    ConditionUpdate {
-        kind: Type::Ready,
-        is_true: false,
-        reason,
-        message: message.to_owned(),
-    }
-}
-
-/// What is said of a JobKind that can't be read any more, and whose objects are watched.
-fn as_before(error: &str) -> ConditionUpdate {
-    let message = format!(
-        "Objects of this kind are managed by the JobKind as it was before: it can't be read now: {error}"
-    );
-    ConditionUpdate {
-        kind: Type::Ready,
-        is_true: true,
-        reason: "Unreadable",
-        message,
-    }
-}
-
-/// What is said of a JobKind whose objects are watched: nothing while its rule is being written, which
-/// takes a moment.
-fn watched(reach: Reach) -> Option<ConditionUpdate> {
-    let (is_true, reason, message) = match reach {
-        Reach::InPlace => (
-            true,
-            "Watched",
-            "Objects of this kind are managed".to_owned(),
-        ),
-        Reach::NoWebhook(missing) => (
-            true,
-            "Watched",
-            format!(
-                "Objects of this kind are managed, but not held at their creation unless an admission policy does it: there is no {missing}"
-            ),
-        ),
-        Reach::Pending(None) => return None,
-        Reach::Pending(Some(why)) => (
-            false,
-            "WebhookPending",
-            format!(
-                "Objects of this kind are managed, but the webhooks are not called for them yet: {why}; trying again"
-            ),
-        ),
-    };
-    Some(ConditionUpdate {
-        kind: Type::Ready,
-        is_true,
-        reason,
-        message,
-    })
 }
 
 /// A merge patch leaves alone what it doesn't name: entries of maps that are gone are set to null.

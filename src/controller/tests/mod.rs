@@ -27,6 +27,7 @@ use crate::process::term::Term;
 mod clocks;
 mod gates;
 mod held_notes;
+mod job_kinds;
 mod lost_workloads;
 mod opening;
 mod pod_usage;

@@ -15,7 +15,7 @@ impl Play {
         value.map(|value| value.trim().to_owned())
     }
 
-    fn see_counted(&self, series: &str, value: u32, when: &str) {
+    pub(super) fn see_counted(&self, series: &str, value: u32, when: &str) {
         assert_eq!(self.counted(series), Some(value.to_string()), "{when}");
     }
 }

@@ -213,6 +213,7 @@ table! {
     DECISION_SECONDS = histogram("sluice_decision_seconds", DECISIONS, &[], "The time of one decision: all cycles after a change");
     INVARIANT_VIOLATIONS = counter("sluice_invariant_violations_total", &[], "The number of states of usage that must not occur; each is a bug");
     UNREADABLE_OBJECTS = gauge("sluice_unreadable_objects", &["kind"], "The number of objects that can't be read, by kind: what they said before stays in force, or what depends on them waits. An event of each says what is wrong");
+    JOB_KIND_READY = gauge("sluice_job_kind_ready", &["job_kind", "reason"], "1 while objects of the JobKind are managed, 0 while they are not, with the reason of its condition Ready: 0 with the reason Waiting says that the kind is not served, so there are no objects");
     PODS_NOT_LABELLED = counter("sluice_pods_not_labelled_total", &[], "The number of times that a pod which runs with a queue label and without sluice.dev/managed could not be given that in three tries. Its usage does not count meanwhile; it is tried again after 30 s");
     API_WRITES = counter("sluice_api_writes_total", &["operation", "outcome"], "The number of writes to the API server by how they ended: done, conflict, refused, unknown").of_every_replica();
     API_WRITE_SECONDS = histogram("sluice_api_write_seconds", ANSWERS, &["operation"], "The time of a write to the API server, with reading the object again after a conflict");
@@ -241,7 +242,7 @@ table! {
     PROCESS_START = gauge("process_start_time_seconds", &[], "When this process started").of_every_replica();
 }
 
-/// The gauges of queues, of cohorts, and of gates by queue, which are gathered in one round.
+/// The gauges of queues, of cohorts, of gates by queue, and of JobKinds, which are gathered in one round.
 pub static GATHERED: &[&Definition] = &[
     &PENDING_WORKLOADS,
     &PENDING_BY_REASON,
@@ -269,4 +270,5 @@ pub static GATHERED: &[&Definition] = &[
     &QUEUE_GATE_OLDEST,
     &LOCAL_GATE_HELD,
     &LOCAL_GATE_OLDEST,
+    &JOB_KIND_READY,
 ];

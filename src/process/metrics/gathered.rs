@@ -1,4 +1,4 @@
-//! The levels of queues and cohorts. They are gathered as a whole and published as a whole, so what is gone leaves
+//! The levels of queues and cohorts, and how JobKinds stand. They are gathered as a whole and published as a whole, so what is gone leaves
 //! no series behind.
 
 use std::collections::BTreeMap;

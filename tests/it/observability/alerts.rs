@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 use sluice_testbed::{Prometheus, SluiceOptions, eventually};
 
 use crate::support::bed::{self, BINARY, Bed};
-use crate::support::objects::{self, Job, cluster_queue, flavor, own_gate, quota};
+use crate::support::objects::{self, Job, cluster_queue, flavor, name_of, own_gate, quota};
+use crate::support::widgets::Widgets;
 use crate::support::{DEADLINE, Scene};
 
 const RULES: &str = "config/monitoring/prometheus-operator/rules.yaml";
@@ -80,6 +81,7 @@ async fn alerts_fire_by_their_faults_and_stop() -> Result<()> {
         let prometheus = Prometheus::start(&bed.cp, target, &fast_rules()?).await?;
         a_configuration_that_is_refused(bed, &prometheus).await?;
         what_queues_and_gates_lack(scene, &prometheus).await?;
+        a_kind_that_may_not_be_read(scene, &prometheus).await?;
         writes_that_are_refused(scene, &prometheus).await?;
         nobody_leads(bed, &prometheus).await
     })
@@ -113,6 +115,18 @@ async fn what_queues_and_gates_lack(scene: &Scene<'_>, prometheus: &Prometheus) 
     scene.delete("Job", "held").await?;
     see_firing(prometheus, "SluiceQueueInactive", false).await?;
     see_firing(prometheus, "SluiceGateBacklogged", false).await
+}
+
+/// The role of a kind is gone.
+async fn a_kind_that_may_not_be_read(scene: &Scene<'_>, prometheus: &Prometheus) -> Result<()> {
+    let widgets = Widgets::new(scene);
+    widgets.serve().await?;
+    widgets.manage(&widgets.job_kind()).await?;
+    let [_, role] = widgets.crd();
+    scene.delete("ClusterRole", name_of(&role)).await?;
+    see_firing(prometheus, "SluiceJobKindNotReady", true).await?;
+    scene.apply(&role).await?;
+    see_firing(prometheus, "SluiceJobKindNotReady", false).await
 }
 
 /// Without the right to write statuses nothing is admitted.

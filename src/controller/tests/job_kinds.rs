@@ -1,0 +1,58 @@
+//! Whether a JobKind is ready, as the metric says it.
+
+use super::*;
+use crate::controller::kinds::watch_state::{UnavailableReason, WatchState, unavailable};
+
+impl Play {
+    /// What the task of the JobKind of Jobs says.
+    fn tell_of_jobs(&mut self, source: &Source, state: WatchState) {
+        let Source::Jobs(name, life) = source else {
+            panic!("Jobs are seen at {source:?}");
+        };
+        let (name, life, news) = (name.clone(), *life, News::Unavailable(state));
+        self.handle(Input::KindReport(Report { name, life, news }));
+        self.cycle();
+        self.handle(Input::Tick);
+    }
+
+    fn see_job_kind(&self, reason: &str, is_ready: u32) {
+        let series = format!("sluice_job_kind_ready{{job_kind=\"job\",reason=\"{reason}\"}}");
+        self.see_counted(&series, is_ready, reason);
+    }
+}
+
+/// Jobs that webhooks hold, and that nobody sees.
+#[tokio::test]
+async fn a_kind_that_cant_be_watched_is_not_ready() {
+    let mut play = Play::new();
+    play.list_settings();
+    let source = play.find_jobs();
+    let refused = unavailable(UnavailableReason::Forbidden, "jobs is forbidden".to_owned());
+    play.tell_of_jobs(&source, refused);
+    play.see_job_kind("Forbidden", 0);
+    let message = "Job is not served".to_owned();
+    play.tell_of_jobs(&source, WatchState::Unserved { message });
+    play.see_job_kind("Waiting", 0);
+}
+
+/// It says what its status says until there is something new: a list that begins anew is no trouble.
+#[tokio::test]
+async fn a_kind_of_which_nothing_new_is_known_stands_as_it_did() {
+    let mut play = Play::new();
+    play.list_settings();
+    play.list_jobs([]);
+    play.cycle();
+    play.handle(Input::Tick);
+    play.see_job_kind("Starting", 0);
+    let mut kind: Value =
+        serde_saphyr::from_str(include_str!("../../../config/jobkinds/job.yaml")).unwrap();
+    kind["metadata"]["resourceVersion"] = json!("50");
+    kind["status"] = json!({"conditions": [{
+        "type": "Ready", "status": "True", "reason": "Watched", "message": "",
+        "lastTransitionTime": "2026-11-23T12:00:00Z",
+    }]});
+    play.observe(&Source::JobKind, Change::Applied(seen(kind)));
+    play.cycle();
+    play.handle(Input::Tick);
+    play.see_job_kind("Watched", 1);
+}
