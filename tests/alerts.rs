@@ -275,18 +275,30 @@ const ROWS: [Row<'_>; 24] = [
         (10, &[("resource", "jobs")]),
         18,
     ),
-    // Until the leader is restarted.
+    // Until that pod is restarted, which need not lead.
     (
         "SluiceInvariantViolated",
-        &[("sluice_invariant_violations_total", "0x3 1x90 0x9")],
-        (80, &[]),
+        &[
+            (
+                "sluice_invariant_violations_total{pod=\"sluice-a\"}",
+                "0x3 1x90 0x9",
+            ),
+            (
+                "sluice_invariant_violations_total{pod=\"sluice-b\"}",
+                "0x110",
+            ),
+        ],
+        (80, &[POD]),
         98,
     ),
     // It was found before the process was seen first.
     (
         "SluiceInvariantViolated",
-        &[("sluice_invariant_violations_total", "_x2 1x90 stale")],
-        (10, &[]),
+        &[(
+            "sluice_invariant_violations_total{pod=\"sluice-a\"}",
+            "_x2 1x90 stale",
+        )],
+        (10, &[POD]),
         98,
     ),
     (

@@ -211,7 +211,7 @@ table! {
     LEADER = gauge("sluice_leader", &[], "1 while this process holds the Lease").of_every_replica();
     LOOP_HEARTBEAT = gauge("sluice_loop_heartbeat_timestamp_seconds", &[], "When the loop of the controller last began a turn; it does so every second at least. 0 while this process does not lead").of_every_replica();
     DECISION_SECONDS = histogram("sluice_decision_seconds", DECISIONS, &[], "The time of one decision: all cycles after a change");
-    INVARIANT_VIOLATIONS = counter("sluice_invariant_violations_total", &[], "The number of states of usage that must not occur; each is a bug");
+    INVARIANT_VIOLATIONS = counter("sluice_invariant_violations_total", &[], "The number of states that must not occur, of usage and of all else; each is a bug").of_every_replica();
     UNREADABLE_OBJECTS = gauge("sluice_unreadable_objects", &["kind"], "The number of objects that can't be read, by kind: what they said before stays in force, or what depends on them waits. An event of each says what is wrong");
     JOB_KIND_READY = gauge("sluice_job_kind_ready", &["job_kind", "reason"], "1 while objects of the JobKind are managed, 0 while they are not, with the reason of its condition Ready: 0 with the reason Waiting says that the kind is not served, so there are no objects");
     PODS_NOT_LABELLED = counter("sluice_pods_not_labelled_total", &[], "The number of times that a pod which runs with a queue label and without sluice.dev/managed could not be given that in three tries. Its usage does not count meanwhile; it is tried again after 30 s");
