@@ -136,14 +136,28 @@ pub fn flavors(record: &WorkloadRecord) -> String {
 }
 
 /// What has become of the gates of an object since it was seen last; `gated` if they hold it and it is new. One that
-/// is deleted, or runs though it is gated, is held no longer, but its gates are not lifted.
-pub fn gate_turn(before: Option<Gated<'_>>, after: &Gated<'_>) -> Option<&'static str> {
-    let is_lifted = !after.gates.is_held() && !after.has_ended;
-    match before {
-        None if after.is_held => Some("gated"),
-        Some(before) if before.is_held && is_lifted => Some("lifted"),
-        _ => None,
+/// is deleted, or runs though it is gated, is held no longer, but its gates are not lifted. One that is deactivated, as a
+/// gate was not lifted in time, is held until it is reactivated.
+pub fn gate_turns(before: Option<Gated<'_>>, after: &Gated<'_>) -> Vec<&'static str> {
+    let Some(before) = before else {
+        return Vec::from_iter(after.is_held.then_some("gated"));
+    };
+    if after.has_ended {
+        return Vec::new();
     }
+    let (was_deactivated, is_deactivated) =
+        (before.kept.is_deactivated(), after.kept.is_deactivated());
+    let mut turns = Vec::new();
+    match (was_deactivated, is_deactivated) {
+        (false, true) => turns.push("deactivated"),
+        (true, false) => turns.push("reactivated"),
+        (true, true) | (false, false) => {}
+    }
+    let was_held = before.is_held || was_deactivated;
+    if was_held && !is_deactivated && !after.gates.is_held() {
+        turns.push("lifted");
+    }
+    turns
 }
 
 /// Sluice deactivates only what is evicted because it could not use its quota.
@@ -170,6 +184,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use serde_json::{Value, json};
+    use sluice_crds::DEACTIVATED_BY_ANNOTATION;
     use sluice_kinds::gates::{self, ADMISSION_GATED_BY};
     use sluice_kinds::view::LabelledQueue;
 
@@ -286,15 +301,19 @@ mod tests {
         assert_eq!(turns(&after, &before), [Turn::Reactivated]);
     }
 
-    /// An object with this gate annotation, which is held if it says so.
-    struct Object(Option<&'static str>, bool);
+    /// An object with this gate annotation, which is held if it says so, and by what it is deactivated.
+    struct Object(Option<&'static str>, bool, Option<&'static str>);
 
     impl Object {
         fn read<T>(&self, ask: impl FnOnce(Gated<'_>) -> T) -> T {
-            let named = self
-                .0
-                .map(|gates| (ADMISSION_GATED_BY.to_owned(), gates.to_owned()));
-            let annotations: BTreeMap<_, _> = named.into_iter().collect();
+            let annotations = [
+                (ADMISSION_GATED_BY, self.0),
+                (DEACTIVATED_BY_ANNOTATION, self.2),
+            ];
+            let annotations: BTreeMap<_, _> = annotations
+                .into_iter()
+                .filter_map(|(key, value)| Some((key.to_owned(), value?.to_owned())))
+                .collect();
             ask(Gated {
                 uid: &"u1".into(),
                 created: None,
@@ -309,43 +328,64 @@ mod tests {
 
     #[test]
     fn a_gate_is_lifted_only_when_it_is_gone() {
-        let held = || Object(Some("acme.io/a"), true);
+        const GATE: Option<&str> = Some("acme.io/a");
+        let (held, free) = (|| Object(GATE, true, None), || Object(None, false, None));
+        let deactivated = || Object(GATE, true, GATE);
         let cases = [
-            ("new and held", None, held(), Some("gated")),
-            ("new and free", None, Object(None, false), None),
-            ("nothing has changed", Some(held()), held(), None),
+            ("new and held", None, held(), "gated"),
+            ("new and free", None, free(), ""),
+            ("nothing has changed", Some(held()), held(), ""),
             (
                 "one of two gates is lifted",
-                Some(Object(Some("acme.io/a, acme.io/b"), true)),
+                Some(Object(Some("acme.io/a, acme.io/b"), true, None)),
                 held(),
-                None,
+                "",
             ),
-            (
-                "the last gate is lifted",
-                Some(held()),
-                Object(None, false),
-                Some("lifted"),
-            ),
+            ("the last gate is lifted", Some(held()), free(), "lifted"),
             // It is deleted, runs all the same, or has got an owner.
             (
                 "it waits no longer",
                 Some(held()),
-                Object(Some("acme.io/a"), false),
-                None,
+                Object(GATE, false, None),
+                "",
             ),
             (
                 "it waits no longer, and names no gate",
                 Some(held()),
-                Object(Some(""), false),
-                None,
+                Object(Some(""), false, None),
+                "",
+            ),
+            (
+                "its deadline has passed",
+                Some(held()),
+                deactivated(),
+                "deactivated",
+            ),
+            (
+                "its gate is lifted while it is deactivated",
+                Some(deactivated()),
+                Object(None, false, GATE),
+                "",
+            ),
+            (
+                "its gate holds it again",
+                Some(deactivated()),
+                held(),
+                "reactivated",
+            ),
+            (
+                "it goes on, as its gate is lifted already",
+                Some(Object(None, false, GATE)),
+                free(),
+                "reactivated, lifted",
             ),
         ];
         for (name, before, after, expected) in cases {
-            let turn = after.read(|after| match &before {
-                Some(before) => before.read(|before| gate_turn(Some(before), &after)),
-                None => gate_turn(None, &after),
+            let turns = after.read(|after| match &before {
+                Some(before) => before.read(|before| gate_turns(Some(before), &after)),
+                None => gate_turns(None, &after),
             });
-            assert_eq!(turn, expected, "{name}");
+            assert_eq!(turns.join(", "), expected, "{name}");
         }
     }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
 use sluice_engine::LocalQueueKey;
+use sluice_kinds::gates::Gate;
 use sluice_kinds::pod::{PodMode, PodPhase};
 use sluice_kinds::view::LabelledQueue;
 use tracing::info;
@@ -201,27 +202,34 @@ impl Controller {
         if !self.phase.has_listed() {
             return;
         }
-        let Some(turn) = transition::gate_turn(before, after) else {
+        let turns = transition::gate_turns(before, after);
+        if turns.is_empty() {
             return;
-        };
+        }
+        let by = after.kept.deactivated_by.as_deref();
+        let by = by.and_then(|by| Gate::parse(by, "").ok());
+        let by = by.map_or_else(String::new, |gate| gate.to_string());
         let gates: Vec<String> = after.gates.names().map(ToString::to_string).collect();
         let queue = match after.queue {
             LabelledQueue::Named(queue) => queue.as_str(),
             _ => "",
         };
         let key = LocalQueueKey::new(namespace, queue);
-        log(
-            turn,
-            &Line {
-                kind,
-                namespace,
-                name,
-                queue: self.cluster.cluster_queue_of(&key).unwrap_or_default(),
-                waited: after.created.map(|created| self.since(created)),
-                reason: &gates.join(","),
-                ..Line::default()
-            },
-        );
+        let gates = gates.join(",");
+        for turn in turns {
+            log(
+                turn,
+                &Line {
+                    kind,
+                    namespace,
+                    name,
+                    queue: self.cluster.cluster_queue_of(&key).unwrap_or_default(),
+                    waited: after.created.map(|created| self.since(created)),
+                    reason: if turn == "deactivated" { &by } else { &gates },
+                    ..Line::default()
+                },
+            );
+        }
     }
 
     /// Tells that a pod was admitted by itself, and counts it.
