@@ -273,6 +273,8 @@ impl Controller {
                 || known.queue != record.queue
                 || known.released != record.released
         });
+        let is_released = before.is_some_and(|known| known.suspended == Some(true))
+            && record.suspended == Some(false);
         if self.objects.put_job(key.clone(), record) {
             if is_other_for_pods {
                 let pods = self.objects.pods.children(&key.namespace, &uid);
@@ -282,6 +284,9 @@ impl Controller {
                 self.tell(key, &uid, note);
             }
             let subject = Subject::Job(uid);
+            if is_released {
+                self.tell_released(&subject);
+            }
             self.agenda.synced(&subject);
             self.sync_workload(&subject);
             self.agenda.plan(subject);

@@ -21,21 +21,36 @@ use crate::process::hashing::HashMap;
 /// What the log of a turn begins with, so that it can be selected.
 const TARGET: &str = "sluice::turns";
 
-/// The decisions that releases follow from.
+/// The decisions that releases follow from, each with one release. Whoever reverts a release has the job released again.
 #[derive(Debug, Default)]
 pub struct Decided {
-    at: HashMap<Subject, Moment>,
+    by_subject: HashMap<Subject, Decision>,
+}
+
+/// The last decision to admit a job.
+#[derive(Debug, Clone, Copy)]
+enum Decision {
+    /// It was made then, and the job is not released.
+    At(Moment),
+    /// That the job was released has been told.
+    Released,
 }
 
 impl Decided {
     /// A job was admitted by the engine.
     pub fn note(&mut self, subject: &Subject, now: Now) {
-        self.at.insert(subject.clone(), now.moment);
+        let decision = Decision::At(now.moment);
+        self.by_subject.insert(subject.clone(), decision);
     }
 
     /// Nothing is known of a job any more.
     pub fn forget(&mut self, subject: &Subject) {
-        self.at.remove(subject);
+        self.by_subject.remove(subject);
+    }
+
+    /// A job is released. Returns the decision before that.
+    fn note_released(&mut self, subject: &Subject) -> Option<Decision> {
+        self.by_subject.insert(subject.clone(), Decision::Released)
     }
 }
 
@@ -170,12 +185,19 @@ impl Controller {
         );
     }
 
-    /// Tells that a job was released: that it may run.
+    /// Tells that a job was released, if it holds quota: that it may run. Whether or not the write was answered.
     pub(in crate::controller) fn tell_released(&mut self, subject: &Subject) {
-        let decided = self.decided.at.remove(subject);
-        let since_decision = decided.map(|at| self.now.since(at));
         let Some((key, record)) = self.objects.workload_of(subject) else {
             return;
+        };
+        if record.status.admission.is_none() || record.is_evicting() {
+            return;
+        }
+        let since_decision = match self.decided.note_released(subject) {
+            Some(Decision::Released) => return,
+            Some(Decision::At(at)) => Some(self.now.since(at)),
+            // An earlier leader has admitted it.
+            None => None,
         };
         let queue = self.cluster_queue_of(key, record);
         if let Some(queue) = queue {

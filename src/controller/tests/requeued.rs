@@ -20,7 +20,7 @@ impl Play {
     }
 }
 
-fn released(name: &str) -> DynamicObject {
+pub(super) fn released(name: &str) -> DynamicObject {
     let mut released = job(name);
     released["metadata"]["resourceVersion"] = json!("31");
     released["metadata"]["annotations"]["sluice.dev/held"] = json!("false");

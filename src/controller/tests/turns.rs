@@ -1,10 +1,12 @@
 //! What is counted of the turns of a job's life: what is seen, whether or not the write that did it was answered.
 
 use super::pod_usage::running;
+use super::requeued::released;
 use super::*;
 use crate::process::metrics::Exposition;
 
 const ADMITTED: &str = "sluice_admitted_workloads_total{cluster_queue=\"q\",priority_class=\"\"}";
+const RELEASED: &str = "sluice_released_jobs_total{cluster_queue=\"q\"}";
 
 impl Play {
     /// The value of this series.
@@ -18,6 +20,27 @@ impl Play {
     pub(super) fn see_counted(&self, series: &str, value: u32, when: &str) {
         assert_eq!(self.counted(series), Some(value.to_string()), "{when}");
     }
+}
+
+/// The watch shows it suspended again, as another client wrote that, and released once more.
+#[tokio::test]
+async fn a_release_that_nobody_answers_is_counted_once_it_is_seen() {
+    let mut play = Play::new();
+    let (_, release) = play.release_first();
+    let jobs = play.jobs.clone().unwrap();
+    play.end(release, Reply::Unknown("no answer in time".to_owned()));
+    play.handle(Input::Tick);
+    play.see_counted(RELEASED, 0, "before it is seen");
+    for (revision, is_suspended) in [(31, false), (32, false), (33, true), (34, false)] {
+        let mut seen_as = released("a");
+        seen_as.metadata.resource_version = Some(revision.to_string());
+        seen_as.data["spec"]["suspend"] = json!(is_suspended);
+        let seen_as = Seen::Object(Box::new(seen_as));
+        play.observe(&jobs, Change::Applied(seen_as));
+        play.see_counted(RELEASED, 1, "once it is seen");
+    }
+    let seconds = "sluice_release_seconds_count{cluster_queue=\"q\"}";
+    play.see_counted(seconds, 1, "since the decision");
 }
 
 /// A pod that waits to be admitted by itself.

@@ -47,9 +47,6 @@ impl Controller {
             vec![Note::warning("ChangedBack", text)]
         };
         self.told_of(&sent.write, &subject, notes);
-        if lasts && is_release(&sent.write) {
-            self.tell_released(&subject);
-        }
         if let Some(root) = self.released_by(&sent.write, &subject) {
             if lasts {
                 if ends_release(&sent.write) {
