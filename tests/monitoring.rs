@@ -9,6 +9,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::path::Path;
 
 use serde_json::Value;
 use sluice::metrics::{Definition, Kind, TABLE};
@@ -171,6 +172,37 @@ fn each_alert_has_an_entry_in_the_runbook_and_each_entry_an_alert() {
         .map(|alert| alert["alert"].as_str().unwrap())
         .collect();
     assert_eq!(entries, names);
+}
+
+/// All sources below a folder, as one text.
+fn sources(folder: &Path, text: &mut String) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            sources(&path, text);
+        } else {
+            text.push_str(&fs::read_to_string(&path).unwrap());
+        }
+    }
+}
+
+/// An API server forgets an event after an hour, and an alert may last for days.
+#[test]
+fn what_the_runbook_finds_by_an_event_the_log_says_too() {
+    let mut all = String::new();
+    sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut all);
+    let runbook = read(RUNBOOK);
+    let entries = runbook.split("\n## ").skip(1);
+    let with_events: Vec<&str> = entries
+        .filter(|entry| entry.contains("get events"))
+        .collect();
+    assert!(!with_events.is_empty());
+    for entry in with_events {
+        let mut quoted = entry.split('`').skip(1).step_by(2);
+        let is_logged = |text: &str| all.contains(&format!("\"{text}\"\n"));
+        assert!(entry.contains("The log of the leader") || entry.contains("the log of the leader"));
+        assert!(quoted.any(is_logged), "no line of the log: {entry}");
+    }
 }
 
 #[test]
