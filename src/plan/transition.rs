@@ -8,6 +8,7 @@ use crate::cache::WorkloadRecord;
 use crate::cache::conditions::{self, Type};
 use crate::cache::held::Gated;
 use crate::plan::evictions::cause::PREEMPTED;
+use crate::plan::evictions::requeue_backoff::Backoff;
 use crate::plan::progress::RECOVERED;
 
 /// The reason of a deactivation after too many backoffs.
@@ -74,12 +75,12 @@ impl Turn {
     }
 }
 
-/// What has become of a Workload between two observations of it.
-pub fn turns(before: &WorkloadRecord, after: &WorkloadRecord) -> Vec<Turn> {
+/// What has become of a Workload between two observations of it. `backoff` is what was to become of it if it was evicted.
+pub fn turns(before: &WorkloadRecord, after: &WorkloadRecord, backoff: Backoff) -> Vec<Turn> {
     let mut turns = Vec::new();
     match (before.spec.active, after.spec.active) {
         (true, false) => turns.push(Turn::Deactivated {
-            reason: deactivated_by(before),
+            reason: deactivated_by(before, backoff),
         }),
         (false, true) => turns.push(Turn::Reactivated),
         (true, true) | (false, false) => {}
@@ -160,9 +161,9 @@ pub fn gate_turns(before: Option<Gated<'_>>, after: &Gated<'_>) -> Vec<&'static 
     turns
 }
 
-/// Sluice deactivates only what is evicted because it could not use its quota.
-fn deactivated_by(before: &WorkloadRecord) -> &'static str {
-    if before.is_evicting() && before.status.requeue_state.is_some() {
+/// Sluice deactivates only what is evicted and has given its quota back too often.
+fn deactivated_by(before: &WorkloadRecord, backoff: Backoff) -> &'static str {
+    if before.is_evicting() && backoff == Backoff::Deactivate {
         LIMIT_EXCEEDED
     } else {
         BY_USER
@@ -268,7 +269,7 @@ mod tests {
             ("finished at once", waits(), finished, "finished Failed"),
         ];
         for (name, before, after, expected) in cases {
-            let seen: Vec<String> = turns(&before, &after)
+            let seen: Vec<String> = turns(&before, &after, Backoff::None)
                 .iter()
                 .map(|turn| {
                     let right = match turn {
@@ -286,19 +287,25 @@ mod tests {
 
     #[test]
     fn a_deactivation_is_sluices_or_its_users() {
-        let mut before = mk_record(&[("Evicted", true, "PodsReadyTimeout")], true);
-        let mut after = before.clone();
-        after.spec.active = false;
-        let by = |before: &WorkloadRecord, after: &WorkloadRecord| {
-            turns(before, after)
-                .iter()
-                .map(|turn| turn.reason().to_owned())
-                .collect::<Vec<_>>()
-        };
-        assert_eq!(by(&before, &after), [BY_USER]);
-        before.status.requeue_state = Some(sluice_crds::RequeueState::default());
-        assert_eq!(by(&before, &after), [LIMIT_EXCEEDED]);
-        assert_eq!(turns(&after, &before), [Turn::Reactivated]);
+        let evicted = mk_record(&[("Evicted", true, "ReservationTimeout")], true);
+        let runs = mk_record(&[("Admitted", true, "Admitted")], true);
+        let some_time = Backoff::For(SignedDuration::from_secs(60));
+        let cases = [
+            (&evicted, Backoff::None, BY_USER),
+            (&evicted, some_time, BY_USER),
+            (&evicted, Backoff::Deactivate, LIMIT_EXCEEDED),
+            (&runs, Backoff::Deactivate, BY_USER),
+        ];
+        for (known, backoff, reason) in cases {
+            let mut before = known.clone();
+            // It has given its quota back before.
+            before.status.requeue_state = Some(sluice_crds::RequeueState::default());
+            let mut after = before.clone();
+            after.spec.active = false;
+            let told = turns(&before, &after, backoff);
+            assert_eq!(told, [Turn::Deactivated { reason }], "{backoff:?}");
+            assert_eq!(turns(&after, &before, backoff), [Turn::Reactivated]);
+        }
     }
 
     /// An object with this gate annotation, which is held if it says so, and by what it is deactivated.

@@ -99,7 +99,7 @@ impl Controller {
         before: &WorkloadRecord,
         after: &WorkloadRecord,
     ) {
-        for turn in turns(before, after) {
+        for turn in turns(before, after, self.backoff(before)) {
             // What gives its quota back had it in this queue, by these flavors.
             let record = match turn {
                 Turn::Requeued { .. } => before,
