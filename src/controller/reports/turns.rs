@@ -314,7 +314,7 @@ impl Controller {
         let Some(at) = admitted_pod_since(after) else {
             return;
         };
-        if before.is_live() && !after.is_live() && after.mode == PodMode::Single {
+        if has_finished(before, after) {
             log(
                 "finished",
                 &Line {
@@ -347,6 +347,13 @@ impl Controller {
     fn since(&self, at: Timestamp) -> Duration {
         between(at, self.now.wall)
     }
+}
+
+/// Whether a pod that is admitted by itself has ended of its own accord: what is evicted or deleted ends as well, and
+/// kubelet says so before it is gone.
+pub(in crate::controller) fn has_finished(before: &PodRecord, after: &PodRecord) -> bool {
+    let has_ended = before.is_live() && !after.is_live() && !after.deleting;
+    has_ended && after.mode == PodMode::Single
 }
 
 /// Nothing for times in the wrong order: clocks differ.

@@ -3,6 +3,8 @@
 use super::pod_usage::running;
 use super::requeued::released;
 use super::*;
+use crate::cache::PodRecord;
+use crate::controller::reports::turns::has_finished;
 use crate::process::metrics::Exposition;
 
 const ADMITTED: &str = "sluice_admitted_workloads_total{cluster_queue=\"q\",priority_class=\"\"}";
@@ -112,4 +114,30 @@ async fn a_pod_that_runs_without_an_admission_is_not_counted_as_admitted() {
     let stored = serde_json::from_value(written(pod, &record, 21)).unwrap();
     play.end(record, Reply::Done(Some(Box::new(stored))));
     play.see_counted(ADMITTED, 0, "it runs");
+}
+
+/// Kubelet tells how a deleted pod has ended before it is gone.
+#[test]
+fn a_pod_that_is_evicted_has_not_finished() {
+    let read = |phase: &str, is_deleted: bool| {
+        let mut pod = waiting();
+        pod["spec"]["schedulingGates"] = json!([]);
+        pod["status"]["phase"] = json!(phase);
+        if is_deleted {
+            pod["metadata"]["deletionTimestamp"] = json!("2026-11-23T12:00:00Z");
+        }
+        let pod = serde_json::from_value(pod).unwrap();
+        PodRecord::read(pod, &QueueLabels::default(), &QueueGates::default())
+    };
+    let before = read("Running", false);
+    for (phase, is_deleted, expected) in [
+        ("Running", false, false),
+        ("Succeeded", false, true),
+        ("Failed", false, true),
+        ("Failed", true, false),
+        ("Succeeded", true, false),
+    ] {
+        let finished = has_finished(&before, &read(phase, is_deleted));
+        assert_eq!(finished, expected, "{phase}, deleted: {is_deleted}");
+    }
 }
