@@ -209,7 +209,7 @@ table! {
 
     // The controller.
     LEADER = gauge("sluice_leader", &[], "1 while this process holds the Lease").of_every_replica();
-    LOOP_HEARTBEAT = gauge("sluice_loop_heartbeat_timestamp_seconds", &[], "When the loop of the controller last began a turn; it does so every second at least. 0 while this process does not lead").of_every_replica();
+    LOOP_SILENCE = gauge("sluice_loop_silence_seconds", &[], "The time since the loop of the controller last began a turn; it does so every second at least. 0 while this process does not lead").of_every_replica();
     DECISION_SECONDS = histogram("sluice_decision_seconds", DECISIONS, &[], "The time of one decision: all cycles after a change");
     INVARIANT_VIOLATIONS = counter("sluice_invariant_violations_total", &[], "The number of states that must not occur, of usage and of all else; each is a bug").of_every_replica();
     UNREADABLE_OBJECTS = gauge("sluice_unreadable_objects", &["kind"], "The number of objects that can't be read, by kind: what they said before stays in force, or what depends on them waits. An event of each says what is wrong");

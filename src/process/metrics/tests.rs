@@ -193,3 +193,16 @@ fn label_values_are_escaped() {
         ["sluice_watch_errors_total{resource=\"a\\\"b\\\\c\\nd\"} 1"]
     );
 }
+
+/// By a clock of this process alone: that of Prometheus, or of the node, may be another one.
+#[tokio::test(start_paused = true)]
+async fn the_silence_of_the_loop_is_counted_by_its_own_clock() {
+    let metrics = Metrics::new();
+    let silence = || lines(&metrics, "sluice_loop_silence_seconds");
+    assert_eq!(silence(), ["sluice_loop_silence_seconds 0"], "none runs");
+    metrics.pulse().beat();
+    tokio::time::advance(Duration::from_secs(20)).await;
+    assert_eq!(silence(), ["sluice_loop_silence_seconds 20"]);
+    metrics.pulse().end();
+    assert_eq!(silence(), ["sluice_loop_silence_seconds 0"], "it has ended");
+}

@@ -33,7 +33,7 @@ pub fn count_dropped_lines(counter: ErrorCounter) {
 #[derive(Debug)]
 pub struct ProcessSeries {
     leader: Series<Level>,
-    heartbeat: Series<Level>,
+    loop_silence: Series<Level>,
     decision_seconds: Series<Histogram>,
     violations: Series<Counter>,
     log_lines_dropped: Series<Counter>,
@@ -59,7 +59,7 @@ impl ProcessSeries {
         set(&configuration_restart, 0.0);
         Self {
             leader: registrar.add(&definitions::LEADER),
-            heartbeat: registrar.add(&definitions::LOOP_HEARTBEAT),
+            loop_silence: registrar.add(&definitions::LOOP_SILENCE),
             decision_seconds: registrar.add(&definitions::DECISION_SECONDS),
             violations: registrar.add(&definitions::INVARIANT_VIOLATIONS),
             log_lines_dropped: registrar.add(&definitions::LOG_LINES_DROPPED),
@@ -76,13 +76,11 @@ impl ProcessSeries {
         }
     }
 
-    /// Reads what the process takes, when its loop last began a turn, and what must not occur and did.
+    /// Reads what the process takes, how long ago its loop last began a turn, and what must not occur and did.
     pub(super) fn read(&self, pulse: &Pulse) {
-        let beat = pulse.since_last().and_then(|ago| {
-            let at = clock::wall().checked_sub(ago).ok()?;
-            Some(seconds(at))
-        });
-        set(&self.heartbeat, beat.unwrap_or_default());
+        // Whoever reads it may have another clock.
+        let silence = pulse.since_last().unwrap_or_default();
+        set(&self.loop_silence, silence.as_secs_f64());
         set(&self.start, seconds(clock::started()));
         if let Some(used) = fs::read_to_string("/proc/self/stat").ok().and_then(cpu) {
             self.cpu.at(&[], |count| {
