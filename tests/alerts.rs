@@ -102,7 +102,7 @@ const ROWS: [Row<'_>; 24] = [
             ),
         ],
         (18, &[("job_kind", "job")]),
-        26,
+        30,
     ),
     (
         "SluiceNothingAdmitted",
@@ -143,16 +143,25 @@ const ROWS: [Row<'_>; 24] = [
         (35, &[QUEUE]),
         50,
     ),
+    // The leader crashes, and nobody leads for two evaluations: here, and in the next three.
     (
         "SluicePendingTooLong",
         &[
             (
-                "sluice_pending_workloads{cluster_queue=\"research\",status=\"inadmissible\"}",
-                "3x900",
+                "sluice_pending_workloads{cluster_queue=\"research\",status=\"inadmissible\",pod=\"sluice-a\"}",
+                "3x500 stale",
             ),
             (
-                "sluice_admitted_workloads_total{cluster_queue=\"research\"}",
-                "5x800 5+1x90",
+                "sluice_pending_workloads{cluster_queue=\"research\",status=\"inadmissible\",pod=\"sluice-b\"}",
+                "_x503 3x400",
+            ),
+            (
+                "sluice_admitted_workloads_total{cluster_queue=\"research\",pod=\"sluice-a\"}",
+                "5x500 stale",
+            ),
+            (
+                "sluice_admitted_workloads_total{cluster_queue=\"research\",pod=\"sluice-b\"}",
+                "_x503 0x297 0+1x90",
             ),
         ],
         (790, &[QUEUE]),
@@ -160,15 +169,14 @@ const ROWS: [Row<'_>; 24] = [
     ),
     (
         "SluiceQueueInactive",
-        // The leader changes meanwhile.
         &[
             (
                 "sluice_cluster_queue_status{cluster_queue=\"research\",status=\"pending\",pod=\"sluice-a\"}",
-                "0x2 1x17 stale",
+                "0x2 1x15 stale",
             ),
             (
                 "sluice_cluster_queue_status{cluster_queue=\"research\",status=\"pending\",pod=\"sluice-b\"}",
-                "_x20 1x32 0x9",
+                "_x21 1x31 0x9",
             ),
         ],
         (40, &[QUEUE]),
@@ -179,11 +187,11 @@ const ROWS: [Row<'_>; 24] = [
         &[
             (
                 "sluice_stalled_workloads{cluster_queue=\"research\",pod=\"sluice-a\"}",
-                "0x2 1x17 stale",
+                "0x2 1x9 stale",
             ),
             (
                 "sluice_stalled_workloads{cluster_queue=\"research\",pod=\"sluice-b\"}",
-                "_x20 1x12 0x9",
+                "_x15 1x17 0x9",
             ),
         ],
         (25, &[QUEUE]),
@@ -194,7 +202,7 @@ const ROWS: [Row<'_>; 24] = [
         &[
             (
                 "sluice_gate_backlogged{gate=\"acme.io/budget\",pod=\"sluice-a\"}",
-                "0x2 1x7 stale",
+                "0x2 1x4 stale",
             ),
             (
                 "sluice_gate_backlogged{gate=\"acme.io/budget\",pod=\"sluice-b\"}",
