@@ -93,10 +93,16 @@ impl Controller {
         // Whether or not the write was answered. What only records the usage of a pod that runs names no term.
         let is_admitted = self.is_of_this_term(&record)
             && known.is_some_and(|known| !self.is_of_this_term(known));
+        let is_ungated =
+            record.queue_gate.is_none() && known.is_some_and(|k| k.queue_gate.is_some());
+        let released = is_ungated.then(|| self.belongs_to(&record, &key.namespace));
         if self.objects.pods.put(key.clone(), record) {
             self.pod_labels.lost.remove(&uid);
             if is_admitted {
                 self.tell_pod_admitted(&uid);
+            }
+            if let Some(root) = released.flatten() {
+                self.tell_pod_released(&root);
             }
             for note in notes {
                 self.tell_about(&Subject::Pod(uid.clone()), note);

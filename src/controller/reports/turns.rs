@@ -48,6 +48,11 @@ impl Decided {
         self.by_subject.remove(subject);
     }
 
+    /// Whether a job was admitted in this term, and that it was released is not told.
+    fn is_unreleased(&self, subject: &Subject) -> bool {
+        matches!(self.by_subject.get(subject), Some(Decision::At(_)))
+    }
+
     /// A job is released. Returns the decision before that.
     fn note_released(&mut self, subject: &Subject) -> Option<Decision> {
         self.by_subject.insert(subject.clone(), Decision::Released)
@@ -183,6 +188,14 @@ impl Controller {
                 ..line_of(key, record)
             },
         );
+    }
+
+    /// Tells that a job or group is released whose pods wait behind gates, by the first of them that is. Later ones take
+    /// the places of others.
+    pub(in crate::controller) fn tell_pod_released(&mut self, subject: &Subject) {
+        if self.decided.is_unreleased(subject) {
+            self.tell_released(subject);
+        }
     }
 
     /// Tells that a job was released, if it holds quota: that it may run. Whether or not the write was answered.

@@ -1,6 +1,6 @@
 //! What is counted of the turns of a job's life: what is seen, whether or not the write that did it was answered.
 
-use super::pod_usage::running;
+use super::pod_usage::{owned_by, running};
 use super::requeued::released;
 use super::*;
 use crate::cache::PodRecord;
@@ -139,5 +139,23 @@ fn a_pod_that_is_evicted_has_not_finished() {
     ] {
         let finished = has_finished(&before, &read(phase, is_deleted));
         assert_eq!(finished, expected, "{phase}, deleted: {is_deleted}");
+    }
+}
+
+#[tokio::test]
+async fn a_job_whose_pods_wait_behind_gates_is_released_with_the_first_of_them() {
+    let mut play = Play::new();
+    play.admit("a");
+    play.handle(Input::Tick);
+    play.see_counted(RELEASED, 0, "its pods wait");
+    for name in ["p", "q"] {
+        let owner = owned_by("batch/v1", "Job", "a");
+        let mut pod = running(name, &json!({}), Some(owner));
+        pod["spec"]["schedulingGates"] = json!([{"name": "sluice.dev/queue-allocation-gate"}]);
+        play.see_pod(pod.clone());
+        pod["spec"]["schedulingGates"] = json!([]);
+        pod["metadata"]["resourceVersion"] = json!("21");
+        play.see_pod(pod);
+        play.see_counted(RELEASED, 1, name);
     }
 }

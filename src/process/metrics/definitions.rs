@@ -162,8 +162,8 @@ table! {
     EVICTED_WORKLOADS = counter("sluice_evicted_workloads_total", QUEUE_REASON, "The number of evicted workloads").like("kueue_evicted_workloads_total");
     PREEMPTED_WORKLOADS = counter("sluice_preempted_workloads_total", QUEUE_REASON, "The number of preempted workloads, by the ClusterQueue that they were preempted in and the rule that allowed it");
     DEACTIVATED_WORKLOADS = counter("sluice_deactivated_workloads_total", QUEUE_REASON, "The number of Workloads whose spec.active was set to false: by Sluice after too many backoffs (RequeuingLimitExceeded), or by a user (User)");
-    RELEASED_JOBS = counter("sluice_released_jobs_total", QUEUE, "The number of admitted jobs that were released: unsuspended");
-    RELEASE_SECONDS = histogram("sluice_release_seconds", TURNS, QUEUE, "The time from the decision that admits a job, which follows at once when quota is freed, until the job is seen released");
+    RELEASED_JOBS = counter("sluice_released_jobs_total", QUEUE, "The number of admitted jobs and pod groups that were released: unsuspended, or the first of their gated pods ungated");
+    RELEASE_SECONDS = histogram("sluice_release_seconds", TURNS, QUEUE, "The time from the decision that admits a job or pod group, which follows at once when quota is freed, until it is seen released");
     STALLED_WORKLOADS = gauge("sluice_stalled_workloads", QUEUE, "The number of workloads that were evicted or deleted and have not stopped in time");
 
     // ClusterQueues.
