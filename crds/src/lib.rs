@@ -137,7 +137,8 @@ pub const ENFORCEMENT_LABEL: &str = "sluice.dev/enforcement";
 pub const QUEUE_REQUIRED_GATE: &str = "sluice.dev/queue-required";
 /// The Secret with the certificate of Sluice's servers, in Sluice's namespace.
 pub const CERTIFICATE_SECRET: &str = "sluice-webhook-certificate";
-/// Annotation that cert-manager puts on the Secrets that it keeps: the name of the Certificate. Sluice leaves them alone.
+/// Annotation that cert-manager puts on the Secrets that it keeps: the name of the Certificate. Sluice leaves them
+/// to it, as long as it renews.
 pub const CERT_MANAGER_ANNOTATION: &str = "cert-manager.io/certificate-name";
 /// Sluice renews a certificate when one part in so many is left of its life.
 pub const RENEWED_AT_ONE_IN: i32 = 3;

@@ -6,7 +6,8 @@
 //! and an administrator's rights, changes nothing of it. No key of a CA is kept: each certificate is
 //! signed by a CA of its own, whose key is forgotten at once, so nobody who reads the Secret can sign.
 //!
-//! A Secret that cert-manager keeps is left to it: what it issues is served and trusted in the same way.
+//! A Secret that cert-manager keeps is left to it: what it issues is served and trusted in the same way. Whoever deletes the
+//! Certificate leaves the annotation that says so: the leader takes the Secret back before what was issued ends.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -25,8 +26,8 @@ use kube::{Client, Error, ResourceExt};
 use sluice_crds::{CERT_MANAGER_ANNOTATION, CERTIFICATE_SECRET};
 use sluice_webhooks::CertificateSlot;
 use sluice_webhooks::certificates::{
-    Pair, certified_key, issue_ca, issue_serving, merge_bundle, needs_renewal, service_dns_names,
-    validity,
+    Pair, certified_key, issue_ca, issue_serving, merge_bundle, nears_its_end, needs_renewal,
+    service_dns_names, validity,
 };
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -58,6 +59,10 @@ const READERS_DEADLINE: Duration = Duration::from_secs(5);
 /// Longest time for one look.
 const DEADLINE: Duration = Duration::from_secs(15);
 
+/// How long cert-manager may take to issue a certificate where there is none. Its own issuers take seconds. If another one
+/// takes longer, what it issues at last takes the place of what the leader has made meanwhile.
+const ISSUING: Duration = Duration::from_mins(5);
+
 /// Most looks at the webhook configurations until none needs a CA any more.
 const LOOKS: usize = 3;
 
@@ -85,6 +90,8 @@ pub struct Keeper {
     served_bundle: String,
     /// Since when the CA of this certificate is in place.
     trusted: Option<(String, Moment)>,
+    /// Since when cert-manager keeps the Secret, and there is no certificate in it.
+    unissued: Option<Moment>,
     /// Why the APIService does not trust it, as was told last.
     told: Option<String>,
     /// Of changes of the webhook configurations.
@@ -121,6 +128,7 @@ impl Keeper {
             served: String::new(),
             served_bundle: String::new(),
             trusted: None,
+            unissued: None,
             told: None,
             notices,
         }
@@ -163,10 +171,7 @@ impl Keeper {
             // The leader makes one in a moment.
             return Ok(false);
         };
-        let pair = Pair {
-            certificate_pem: text(&stored, CERTIFICATE),
-            key_pem: text(&stored, KEY),
-        };
+        let pair = pair(&stored);
         let bundle = text(&stored, BUNDLE);
         self.trust_for_readers(&bundle).await;
         let trust = self.trust(&bundle).await?;
@@ -207,7 +212,7 @@ impl Keeper {
 
     /// What is stored, made or renewed by the leader where need be. None before there is one that can be
     /// served.
-    async fn stored(&self) -> Result<Option<Data>> {
+    async fn stored(&mut self) -> Result<Option<Data>> {
         let api: Api<Secret> = Api::namespaced(self.client.clone(), &self.namespace);
         let mut secret = api.get(CERTIFICATE_SECRET).await.with_context(|| {
             format!(
@@ -215,19 +220,19 @@ impl Keeper {
                 self.namespace
             )
         })?;
-        if secret.annotations().contains_key(CERT_MANAGER_ANNOTATION) {
-            return self.kept_by_cert_manager(&api, secret).await;
-        }
         let data = secret.data.clone().unwrap_or_default();
         let now = Timestamp::now();
+        let is_kept = secret.annotations().contains_key(CERT_MANAGER_ANNOTATION);
+        let unissued = self.unissued(is_kept && certified_key(&pair(&data)).is_err());
+        if is_kept && !(self.term.is_valid() && is_abandoned(&data, unissued, now)) {
+            return self.kept_by_cert_manager(&api, secret).await;
+        }
+        // If cert-manager is there after all, it writes the annotation anew, with the next certificate at the latest.
+        secret.annotations_mut().remove(CERT_MANAGER_ANNOTATION);
         let mut names = self.names.clone();
         names.extend(self.addresses.iter().map(ToString::to_string));
         let names = names.join(",");
-        let serving = Pair {
-            certificate_pem: text(&data, CERTIFICATE),
-            key_pem: text(&data, KEY),
-        };
-        let can_be_served = certified_key(&serving).is_ok();
+        let can_be_served = certified_key(&pair(&data)).is_ok();
         let is_current = can_be_served
             && text(&data, NAMES) == names
             && !data.contains_key(CA_KEY)
@@ -239,8 +244,22 @@ impl Keeper {
         let renewed = self.renew(&data, names, now)?;
         secret.data = Some(renewed.clone());
         store(&api, &secret).await?;
+        if is_kept {
+            warn!(
+                "cert-manager has not issued a webhook certificate in time: the leader makes it, and renews it from now on"
+            );
+        }
         info!("stored a new webhook certificate");
         Ok(Some(renewed))
+    }
+
+    /// For how long cert-manager has kept the Secret without a certificate in it, where `is_unissued` says that it does.
+    fn unissued(&mut self, is_unissued: bool) -> Duration {
+        if !is_unissued {
+            self.unissued = None;
+            return Duration::ZERO;
+        }
+        self.unissued.get_or_insert_with(Moment::now).elapsed()
     }
 
     /// What cert-manager has issued, once the leader has put its CA beside those that are trusted. None before.
@@ -251,11 +270,7 @@ impl Keeper {
     ) -> Result<Option<Data>> {
         let mut data = secret.data.take().unwrap_or_default();
         let (ca, bundle) = (text(&data, CA), text(&data, BUNDLE));
-        let pair = Pair {
-            certificate_pem: text(&data, CERTIFICATE),
-            key_pem: text(&data, KEY),
-        };
-        if certified_key(&pair).is_err() {
+        if certified_key(&pair(&data)).is_err() {
             return Ok(None);
         }
         ensure!(
@@ -380,6 +395,20 @@ async fn store(api: &Api<Secret>, secret: &Secret) -> Result<()> {
             "somebody else stored a certificate at the same time"
         )),
         Err(error) => Err(error).context("store the webhook certificate"),
+    }
+}
+
+/// Whether nobody keeps what cert-manager has kept, whatever its annotation says: `helm upgrade` and `helm rollback` delete
+/// the Certificate, and leave the Secret as it is. What was issued nears its end then, or there has been nothing for long.
+fn is_abandoned(data: &Data, unissued: Duration, now: Timestamp) -> bool {
+    ISSUING <= unissued || nears_its_end(&text(data, CERTIFICATE), now)
+}
+
+/// What is served.
+fn pair(data: &Data) -> Pair {
+    Pair {
+        certificate_pem: text(data, CERTIFICATE),
+        key_pem: text(data, KEY),
     }
 }
 

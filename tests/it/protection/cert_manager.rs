@@ -1,8 +1,9 @@
-//! The certificate of the webhooks by the real cert-manager: taken over from Sluice, issued anew, and told of.
+//! The certificate of the webhooks by the real cert-manager: taken over from Sluice, issued anew, told of, and taken back.
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use sluice_testbed::{CertManager, eventually};
+use sluice_webhooks::certificates::{issue_ca, issue_serving};
 
 use crate::support::bed::{self, Bed};
 use crate::support::objects::{Job, is_suspended};
@@ -73,6 +74,34 @@ async fn patch(bed: &Bed, spec: Value) -> Result<()> {
     bed.cp.kubectl(args, None).await?.ok().map(drop)
 }
 
+/// Deletes the Certificate, as `helm upgrade` does, which leaves the annotation. What was issued ends, and the leader takes
+/// the Secret back.
+async fn taken_back(bed: &Bed) -> Result<()> {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/config/cert-manager");
+    bed.cp.kubectl(["delete", "-k", folder], None).await?.ok()?;
+    let long_ago = "2020-01-01T00:00:00Z".parse()?;
+    let ended = issue_serving(&issue_ca(long_ago)?, &[], &["127.0.0.1".parse()?], long_ago)?;
+    let count = served(bed)?;
+    let pair = json!({"tls.crt": ended.certificate_pem, "tls.key": ended.key_pem});
+    let patch = json!({ "stringData": pair }).to_string();
+    let args = ["patch", "secret", SECRET, "-n", SYSTEM, "-p", &patch];
+    bed.cp.kubectl(args, None).await?.ok()?;
+    eventually("the leader's own certificate", DEADLINE, async || {
+        let now = secret(bed).await?;
+        let name = &now["metadata"]["annotations"]["cert-manager.io/certificate-name"];
+        ensure!(name.is_null(), "{name}");
+        ensure!(count < served(bed)?, "it is not served");
+        Ok(())
+    })
+    .await?;
+    let (code, told, _) = run(bed, "check").await?;
+    ensure!(
+        told.contains("; the leader renews it from "),
+        "{code}: {told}"
+    );
+    Ok(())
+}
+
 /// Creates jobs all the time. Ends if a request fails.
 async fn traffic(scene: &Scene<'_>, created: &std::cell::Cell<u32>) -> Result<()> {
     loop {
@@ -120,6 +149,10 @@ async fn no_request_fails_while_cert_manager_takes_over_and_rotates() -> Result<
             .create_once(&Job::new("after").gate("acme.io/budget").json())
             .await?;
         ensure!(is_suspended(&after), "{after}");
+        tokio::select! {
+            failed = traffic(scene, &created) => failed?,
+            taken = taken_back(bed) => taken?,
+        }
         Ok(())
     })
     .await

@@ -10,4 +10,4 @@ mod renewal;
 pub use error::CertificateError;
 pub use inspect::{Validity, validity};
 pub use issue::*;
-pub use renewal::needs_renewal;
+pub use renewal::{nears_its_end, needs_renewal};

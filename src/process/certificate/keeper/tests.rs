@@ -1,9 +1,11 @@
-//! When a new certificate may be served.
+//! When a new certificate may be served, and who makes it.
 
 use std::convert::Infallible;
 use std::future::pending;
+use std::sync::Mutex;
 
-use http::{Request, Response};
+use http::{Method, Request, Response};
+use k8s_openapi::jiff::SignedDuration;
 use kube::client::Body;
 use tower::service_fn;
 
@@ -83,4 +85,100 @@ async fn what_cert_manager_issues_is_served_once_its_ca_is_trusted() {
         told.unwrap_err().to_string(),
         "Secret sluice-webhook-certificate: cert-manager has put no ca.crt into it: the issuer must be one that does, such as those of kind CA or SelfSigned"
     );
+}
+
+/// The Secret with what was issued so many days ago, as cert-manager annotates it.
+fn kept(days: i64) -> Secret {
+    let then = Timestamp::now() - SignedDuration::from_hours(24 * days);
+    let ca = issue_ca(then).unwrap();
+    let pair = issue_serving(&ca, &["new".to_owned()], &[], then).unwrap();
+    let data = [
+        (CA, &ca.certificate_pem),
+        (BUNDLE, &ca.certificate_pem),
+        (CERTIFICATE, &pair.certificate_pem),
+        (KEY, &pair.key_pem),
+    ];
+    let data = data.map(|(key, text)| (key.to_owned(), ByteString(text.clone().into())));
+    let mut secret = Secret {
+        data: Some(data.into()),
+        ..Secret::default()
+    };
+    for key in [CERT_MANAGER_ANNOTATION, "cert-manager.io/issuer-name"] {
+        let value = "sluice-webhook".to_owned();
+        secret.annotations_mut().insert(key.to_owned(), value);
+    }
+    secret.metadata.resource_version = Some("7".to_owned());
+    secret
+}
+
+/// A client of an API server that has one Secret, which it lets be replaced.
+fn storing(secret: &Arc<Mutex<Secret>>) -> Client {
+    let secret = secret.clone();
+    let service = service_fn(move |request: Request<Body>| {
+        let secret = secret.clone();
+        async move {
+            let (parts, body) = request.into_parts();
+            let sent = body.collect_bytes().await.unwrap();
+            let mut stored = secret.lock().unwrap();
+            if parts.method == Method::PUT {
+                *stored = serde_json::from_slice(&sent).unwrap();
+            }
+            let body = Body::from(serde_json::to_vec(&*stored).unwrap());
+            Ok::<_, Infallible>(Response::new(body))
+        }
+    });
+    Client::new(service, "default")
+}
+
+/// `helm upgrade --set certManager.enabled=false` deletes the Certificate, and leaves the annotation.
+#[tokio::test]
+async fn the_leader_takes_back_what_cert_manager_no_longer_renews() {
+    for (name, days, leads, is_taken) in [
+        ("just issued", 0, true, false),
+        ("cert-manager is late", 75, true, false),
+        ("about to end", 85, true, true),
+        ("ended", 100, true, true),
+        ("by another replica", 100, false, false),
+    ] {
+        let before = kept(days);
+        let secret = Arc::new(Mutex::new(before.clone()));
+        let mut keeper = keeper("new");
+        keeper.client = storing(&secret);
+        if leads {
+            keeper
+                .term
+                .extend(Moment::now().after(Duration::from_mins(1)));
+        }
+        let served = keeper.stored().await.unwrap().unwrap();
+        let after = secret.lock().unwrap().clone();
+        assert_eq!(Some(&served), after.data.as_ref(), "{name}");
+        let certificate = text(&served, CERTIFICATE);
+        let was_issued = text(&before.data.unwrap(), CERTIFICATE) == certificate;
+        assert_eq!(!was_issued, is_taken, "{name}");
+        let is_annotated = after.annotations().contains_key(CERT_MANAGER_ANNOTATION);
+        assert_eq!(!is_annotated, is_taken, "{name}");
+        if is_taken {
+            // Nobody else has written it meanwhile, and it is Sluice's from now on.
+            assert_eq!(after.metadata.resource_version.as_deref(), Some("7"));
+            assert!(!needs_renewal(&certificate, Timestamp::now()), "{name}");
+            assert_eq!(keeper.stored().await.unwrap(), Some(served), "{name}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn cert_manager_has_time_to_issue_a_certificate() {
+    let (none, now) = (Data::new(), Timestamp::now());
+    for (unissued, expected) in [
+        (Duration::ZERO, false),
+        (Duration::from_mins(4), false),
+        (Duration::from_mins(5), true),
+    ] {
+        assert_eq!(is_abandoned(&none, unissued, now), expected, "{unissued:?}");
+    }
+    let mut keeper = keeper("new");
+    keeper.unissued = Some(Moment::from_millis(0));
+    assert!(Duration::ZERO < keeper.unissued(true), "it waits still");
+    assert_eq!(keeper.unissued(false), Duration::ZERO);
+    assert_eq!(keeper.unissued, None, "it has been issued");
 }

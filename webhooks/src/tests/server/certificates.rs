@@ -57,6 +57,22 @@ fn renewal_is_due_with_a_third_left() {
 }
 
 #[test]
+fn nobody_is_waited_for_in_the_last_tenth() {
+    let serving = mk_serving(&issue_ca(now()).unwrap()).certificate_pem;
+    for (age, expected) in [
+        (-1, false),
+        (0, false),
+        (80, false),
+        (82, true),
+        (1000, true),
+    ] {
+        let near = nears_its_end(&serving, now() + days(age));
+        assert_eq!(near, expected, "after {age} days");
+    }
+    assert!(!nears_its_end("", now()), "there is none");
+}
+
+#[test]
 fn key_and_certificate_must_match() {
     let ca = issue_ca(now()).unwrap();
     let (one, other) = (mk_serving(&ca), mk_serving(&ca));
@@ -106,6 +122,7 @@ fn hostile_clocks_do_not_panic() {
         let _ = validity(&ca.certificate_pem);
         let _ = needs_renewal(&ca.certificate_pem, Timestamp::MIN);
         let _ = needs_renewal(&ca.certificate_pem, Timestamp::MAX);
+        let _ = nears_its_end(&ca.certificate_pem, Timestamp::MAX);
     }
 }
 
