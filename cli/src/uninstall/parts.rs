@@ -1,5 +1,8 @@
 //! What Sluice is made of: cluster-scoped objects with its label, which only administrators can make, and objects with its
-//! label in its own namespace. Objects with the label elsewhere are somebody else's.
+//! label in its own namespace. Objects with the label elsewhere are somebody else's. The namespace itself goes only if
+//! nobody else's objects are in it (`parts/others.rs`).
+
+mod others;
 
 use kube::Client;
 use kube::api::{DeleteParams, ListParams, ObjectMeta};
@@ -157,12 +160,24 @@ impl<'a> Parts<'a> {
                 _ => ListParams::default().labels(LABEL),
             };
             for name in self.names(&resource, &params).await? {
-                if is_wanted(&name) {
+                if is_wanted(&name) && !(*kind == "Namespace" && self.is_shared(report).await?) {
                     self.delete(&resource, &name, report).await?;
                 }
             }
         }
         Ok(())
+    }
+
+    /// Whether the namespace holds objects of others, which is told: they would go with it.
+    async fn is_shared(&self, report: &mut Report<'_>) -> Result<bool, UninstallError> {
+        let namespace = self.namespace;
+        let other = others::find(self.client, self.served, namespace).await?;
+        if let Some(other) = &other {
+            report.left(format!(
+                "namespace/{namespace} stays: it holds {other}, which is not Sluice's"
+            ))?;
+        }
+        Ok(other.is_some())
     }
 
     async fn names(

@@ -465,3 +465,29 @@ async fn what_waits_is_started_after_everything_else_was_deleted() -> Result<()>
     })
     .await
 }
+
+/// An overlay of kustomize may put Sluice into a namespace of others, which gets Sluice's label then.
+#[tokio::test]
+async fn a_namespace_stays_while_others_have_objects_in_it() -> Result<()> {
+    let sluice = SluiceOptions::new(BINARY);
+    bed::own_unsupervised("away-shared", sluice, async |bed, _| {
+        let theirs = |verb| [verb, "configmap", "theirs", "-n", "sluice-system"];
+        bed.cp.kubectl(theirs("create"), None).await?.ok()?;
+        let stays = "left: namespace/sluice-system stays: it holds configmap/theirs, which is not Sluice's\n";
+        for flags in [&["--dry-run"][..], &[]] {
+            let (code, told, left) = uninstall(bed, flags).await?;
+            ensure!(code == 0, "{code}: {told} {left}");
+            ensure!(
+                left.contains(stays) && !told.contains("namespace/"),
+                "{told} {left}"
+            );
+            ensure!(told.contains("secret/sluice-webhook-certificate deleted"));
+        }
+        bed.cp.kubectl(theirs("delete"), None).await?.ok()?;
+        let (code, told, left) = uninstall(bed, &[]).await?;
+        ensure!(code == 0, "{code}: {told} {left}");
+        ensure!(told == "namespace/sluice-system deleted\n", "{told} {left}");
+        Ok(())
+    })
+    .await
+}
