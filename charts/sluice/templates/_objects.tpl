@@ -73,7 +73,6 @@ data:
 {{- $_ := set $state "isKept" (gt (int $values.replicas) 1) -}}
 {{- else if eq $object.kind "ResourceQuota" -}}
 {{- $_ := set $state "isKept" (hasPrefix "system-" ($values.priorityClassName | default "")) -}}
-{{- $_ := set $spec.hard "pods" (mul 2 $values.replicas | toString) -}}
 {{- range $spec.scopeSelector.matchExpressions }}{{ $_ := set . "values" (list $values.priorityClassName) }}{{ end -}}
 {{- else if eq $object.kind "NetworkPolicy" -}}
 {{- $_ := set $state "isKept" $values.networkPolicy.enabled -}}

@@ -349,8 +349,13 @@ fn values_come_into_what_is_around_the_deployment() -> Result<()> {
     ])?;
     let ports = &one(&objects, "NetworkPolicy")?["spec"]["egress"][0]["ports"];
     assert_eq!(*ports, json!([{"port": 16443}]));
+    // It counts the critical pods of others, too, where they were there before.
     let quota = one(&objects, "ResourceQuota")?;
-    assert_eq!(quota["spec"]["hard"], json!({"pods": "10"}));
+    assert_eq!(quota["spec"]["hard"], json!({"pods": "1G"}));
+    let class = ["--set=priorityClassName=system-node-critical"];
+    let quota = one(&rendered(&class)?, "ResourceQuota")?;
+    let classes = &quota["spec"]["scopeSelector"]["matchExpressions"][0]["values"];
+    assert_eq!(*classes, json!(["system-node-critical"]));
     for (flag, kind) in [
         ("--set=networkPolicy.enabled=false", "NetworkPolicy"),
         ("--set=visibility=false", "APIService"),
@@ -468,7 +473,7 @@ fn values_that_can_not_be_meant_are_refused() -> Result<()> {
     Ok(())
 }
 
-/// Sluice's ResourceQuota would keep critical pods out of them.
+/// Its account may write nothing there.
 #[test]
 fn sluice_is_not_installed_into_a_namespace_of_kubernetes() -> Result<()> {
     for namespace in ["kube-system", "kube-public", "kube-node-lease"] {
