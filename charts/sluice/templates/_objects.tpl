@@ -49,7 +49,7 @@ metadata:
   labels:
     app.kubernetes.io/name: sluice
 data:
-  config.yaml: {{ $text | replace "sluice-system" .Release.Namespace | toJson }}
+  config.yaml: {{ $text | toJson }}
 {{- end -}}
 
 {{- /* Lays the values over an object. Takes the root, the object, and a state whose isKept says whether it stays. */ -}}

@@ -26,6 +26,19 @@ fn the_configuration_is_a_value() -> Result<()> {
     Ok(())
 }
 
+/// An account of users may be called as the shipped namespace is: another one would be excepted.
+#[test]
+fn the_configuration_is_taken_literally() -> Result<()> {
+    let account = "system:serviceaccount:sluice-system-ci:deployer";
+    let exception = format!("--set=config.managedNamespaces.exceptions[0].users={{{account}}}");
+    let objects = rendered(&["--namespace=batch-infra", &exception])?;
+    let map = one(&objects, "ConfigMap")?;
+    assert_eq!(map["metadata"]["namespace"], "batch-infra");
+    let text = map["data"]["config.yaml"].as_str().context("no text")?;
+    ensure!(text.contains(&format!("- {account}\n")), "{text}");
+    Ok(())
+}
+
 #[test]
 fn what_is_no_configuration_is_refused() -> Result<()> {
     for (flag, told) in [
