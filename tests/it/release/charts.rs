@@ -341,6 +341,19 @@ fn values_come_into_the_deployment() -> Result<()> {
     Ok(())
 }
 
+/// Else the new pods of a rollout go where those that they replace are missing, and end up on one node.
+#[test]
+fn pods_of_one_rollout_are_spread() -> Result<()> {
+    let deployment = one(&rendered(&[])?, "Deployment")?;
+    let constraints = &deployment["spec"]["template"]["spec"]["topologySpreadConstraints"];
+    let constraints = constraints.as_array().context("no constraints")?;
+    assert_eq!(constraints.len(), 2);
+    for constraint in constraints {
+        assert_eq!(constraint["matchLabelKeys"], json!(["pod-template-hash"]));
+    }
+    Ok(())
+}
+
 #[test]
 fn values_come_into_what_is_around_the_deployment() -> Result<()> {
     let objects = rendered(&[
