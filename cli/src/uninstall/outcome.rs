@@ -31,8 +31,8 @@ pub enum UninstallError {
     NotThere(String),
     /// A Sluice goes on.
     #[error(
-        "Sluice still runs, as {holder:?} by the Lease {namespace}/sluice: end it, and run this again with \
-         --system-namespace {namespace}"
+        "Sluice still runs, as {holder:?} by the Lease {namespace}/sluice: suspend the GitOps tool, if one applies \
+         Sluice, end that process, and run this again with --system-namespace {namespace}"
     )]
     StillRuns {
         /// Which process.
