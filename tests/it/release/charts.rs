@@ -140,6 +140,11 @@ fn webhooks_are_created_after_what_they_judge() -> Result<()> {
             .any(|kind| kind.ends_with("WebhookConfiguration")),
         "{kinds:?}"
     );
+    // Nor does Argo CD know them, which takes the lists apart.
+    for webhooks in made.iter().filter(|object| object["kind"] == "List") {
+        let annotations = &webhooks["items"][0]["metadata"]["annotations"];
+        assert_eq!(annotations["argocd.argoproj.io/sync-wave"], "1");
+    }
     let last = kinds.iter().rposition(|kind| *kind == "JobKind");
     let first = kinds.iter().position(|kind| *kind == "List");
     ensure!(

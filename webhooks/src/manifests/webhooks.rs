@@ -14,7 +14,7 @@ use k8s_openapi::api::admissionregistration::v1::{
     MatchCondition, MutatingWebhook, MutatingWebhookConfiguration, RuleWithOperations,
     ServiceReference, ValidatingWebhook, ValidatingWebhookConfiguration, WebhookClientConfig,
 };
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use serde_json::{Value, json};
 
 use crate::manifests::conditions;
@@ -33,6 +33,10 @@ pub const VALIDATE_PODS: &str = "validate.pods.sluice.dev";
 pub const MUTATE_JOBS: &str = "mutate.jobs.sluice.dev";
 /// The webhook that makes pods wait at their creation, and keeps on bare ones which gates were lifted.
 pub const MUTATE_PODS: &str = "mutate.pods.sluice.dev";
+
+/// Argo CD applies what has no wave first, and what is of the next one when all of that is healthy. Kinds that it does not know
+/// it sorts by their names: webhooks would come before half of the JobKinds, and refuse them, as nobody answers yet.
+const SYNC_WAVE: (&str, &str) = ("argocd.argoproj.io/sync-wave", "1");
 
 /// The failure policy of a webhook without which a request goes on.
 pub(crate) const IGNORE: &str = "Ignore";
@@ -70,7 +74,7 @@ pub fn validating(options: &Options) -> ValidatingWebhookConfiguration {
         validating_webhook(options, name.to_owned(), rules, conditions)
     });
     ValidatingWebhookConfiguration {
-        metadata: metadata(CONFIGURATION),
+        metadata: shipped_metadata(),
         webhooks: Some(webhooks.into()),
     }
 }
@@ -93,8 +97,16 @@ pub fn mutating(options: &Options) -> MutatingWebhookConfiguration {
         mutating_webhook(options, name.to_owned(), rules, conditions)
     });
     MutatingWebhookConfiguration {
-        metadata: metadata(CONFIGURATION),
+        metadata: shipped_metadata(),
         webhooks: Some(webhooks.into()),
+    }
+}
+
+fn shipped_metadata() -> ObjectMeta {
+    let (key, value) = SYNC_WAVE;
+    ObjectMeta {
+        annotations: Some([(key.to_owned(), value.to_owned())].into()),
+        ..metadata(CONFIGURATION)
     }
 }
 

@@ -1,7 +1,9 @@
 //! The generated configurations.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::json;
 
 use crate::manifests::*;
@@ -18,6 +20,25 @@ fn the_file_is_fresh() {
         stored, generated,
         "UPDATE_GENERATED=1 cargo test -p sluice-webhooks writes it anew"
     );
+}
+
+/// Nothing that is ready before waits for them, so a first sync of Argo CD ends.
+#[test]
+fn argo_cd_applies_them_after_everything_else() {
+    let options = Options::default();
+    let wave = |metadata: ObjectMeta| metadata.annotations.unwrap_or_default();
+    let expected = [("argocd.argoproj.io/sync-wave", "1")];
+    let expected = expected.map(|(key, value)| (key.to_owned(), value.to_owned()));
+    for metadata in [validating(&options).metadata, mutating(&options).metadata] {
+        assert_eq!(wave(metadata), BTreeMap::from(expected.clone()));
+    }
+    // Sluice makes these itself.
+    for metadata in [
+        declared_validating(&options).metadata,
+        declared_mutating(&options).metadata,
+    ] {
+        assert!(wave(metadata).is_empty());
+    }
 }
 
 #[test]
