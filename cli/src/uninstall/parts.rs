@@ -20,6 +20,7 @@ const JAIL: &str = "sluice-jail";
 
 const ADMISSION: &str = "admissionregistration.k8s.io";
 const RBAC: &str = "rbac.authorization.k8s.io";
+const CERT_MANAGER: &str = "cert-manager.io";
 
 /// A kind of parts: group, version, kind.
 type Kind = (&'static str, &'static str, &'static str);
@@ -52,11 +53,14 @@ const LEFT: [Kind; 4] = [
 ];
 
 /// Everything else. The namespace last: it takes with it what is in it.
-const REST: [Kind; 13] = [
+const REST: [Kind; 15] = [
     (RBAC, "v1", "ClusterRole"),
     (RBAC, "v1", "Role"),
     ("monitoring.coreos.com", "v1", "PrometheusRule"),
     ("monitoring.coreos.com", "v1", "ServiceMonitor"),
+    // Before the Secret, which cert-manager would make anew.
+    (CERT_MANAGER, "v1", "Certificate"),
+    (CERT_MANAGER, "v1", "Issuer"),
     ("networking.k8s.io", "v1", "NetworkPolicy"),
     ("policy", "v1", "PodDisruptionBudget"),
     ("", "v1", "Service"),

@@ -74,6 +74,22 @@ async fn patch(bed: &Bed, spec: Value) -> Result<()> {
     bed.cp.kubectl(args, None).await?.ok().map(drop)
 }
 
+/// That the plugin deletes what cert-manager has of Sluice, and the Secret only then: it would be made anew.
+async fn goes_with_sluice(bed: &Bed) -> Result<()> {
+    let (code, told, _) = run(bed, "uninstall --dry-run").await?;
+    let parts = [
+        "certificate.cert-manager.io/sluice-webhook deleted",
+        "issuer.cert-manager.io/sluice-webhook deleted",
+        "secret/sluice-webhook-certificate deleted",
+    ];
+    let places = parts.map(|part| told.find(part));
+    ensure!(
+        places.iter().all(Option::is_some) && places.is_sorted(),
+        "{code}: {told}"
+    );
+    Ok(())
+}
+
 /// Deletes the Certificate, as `helm upgrade` does, which leaves the annotation. What was issued ends, and the leader takes
 /// the Secret back.
 async fn taken_back(bed: &Bed) -> Result<()> {
@@ -143,6 +159,7 @@ async fn no_request_fails_while_cert_manager_takes_over_and_rotates() -> Result<
             "only {} jobs were created",
             created.get()
         );
+        goes_with_sluice(bed).await?;
         // It goes away, and what it has issued is served on.
         cert_manager.process().stop();
         let after = scene

@@ -391,8 +391,10 @@ fn values_come_into_what_is_around_the_deployment() -> Result<()> {
         one(&objects, "Issuer").is_err(),
         "an issuer that is not asked for"
     );
-    let issuer = &one(&objects, "Certificate")?["spec"]["issuerRef"];
-    assert_eq!(*issuer, json!({"name": "ca.acme.io"}));
+    let certificate = &one(&objects, "Certificate")?["spec"];
+    assert_eq!(certificate["issuerRef"], json!({"name": "ca.acme.io"}));
+    let labels = &certificate["secretTemplate"]["labels"];
+    assert_eq!(*labels, json!({"app.kubernetes.io/name": "sluice"}));
     let labels = ["service", "serviceMonitor"].map(|what| format!("--set=monitoring.{what}=true"));
     let flags = [
         &labels[0],

@@ -70,7 +70,8 @@ fn is_of_others(kind: &str, metadata: &ObjectMeta) -> bool {
     };
     let comes_by_itself = match kind {
         "ConfigMap" => EVERYWHERE.contains(&name),
-        // cert-manager makes that of the webhooks anew without the label, if it is deleted.
+        // cert-manager makes that of the webhooks anew if it is deleted, by the Certificate of an earlier version without the
+        // label.
         "Secret" => name == CERTIFICATE_SECRET || OF_ACCOUNTS.iter().any(has),
         _ => false,
     };
