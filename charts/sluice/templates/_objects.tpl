@@ -131,6 +131,7 @@ the root. */ -}}
 {{- $_ := set $container "image" $image -}}
 {{- with $values.image.pullPolicy }}{{ $_ := set $container "imagePullPolicy" . }}{{ end -}}
 {{- $_ := set $container "resources" ($values.resources | default dict) -}}
+{{- $_ := set $container "env" (concat $container.env ($values.extraEnv | default list)) -}}
 {{- $_ := set $container "volumeMounts" (concat $container.volumeMounts ($values.extraVolumeMounts | default list)) -}}
 {{- $args := $container.args -}}
 {{- if ne $values.serviceAccount.name "sluice" }}{{ $args = append $args (printf "--service-account=%s" $values.serviceAccount.name) }}{{ end -}}

@@ -346,6 +346,30 @@ fn values_come_into_the_deployment() -> Result<()> {
     Ok(())
 }
 
+/// Behind those by which Sluice knows its pod, which nobody may set.
+#[test]
+fn environment_variables_are_values() -> Result<()> {
+    let directive = "info,sluice::controller=debug";
+    let env = json!([{"name": "RUST_LOG", "value": directive}]);
+    let deployment = one(
+        &rendered(&[&format!("--set-json=extraEnv={env}")])?,
+        "Deployment",
+    )?;
+    let env = &deployment["spec"]["template"]["spec"]["containers"][0]["env"];
+    let env = env.as_array().context("no env")?;
+    let names: Vec<&Value> = env.iter().map(|variable| &variable["name"]).collect();
+    assert_eq!(names, ["POD_NAMESPACE", "POD_NAME", "POD_IP", "RUST_LOG"]);
+    assert_eq!(env[3]["value"], directive);
+    for name in ["POD_NAMESPACE", "POD_NAME", "POD_IP"] {
+        let flag = format!("--set=extraEnv[0].name={name}");
+        refused(&[&flag], "at '/extraEnv/0/name': 'not' failed")?;
+    }
+    refused(
+        &["--set=extraEnv[0].name=A,extraEnv[0].value=1"],
+        "at '/extraEnv/0/value': got number, want string",
+    )
+}
+
 /// Else the new pods of a rollout go where those that they replace are missing, and end up on one node.
 #[test]
 fn pods_of_one_rollout_are_spread() -> Result<()> {
@@ -555,7 +579,7 @@ fn values_may_be_null() -> Result<()> {
     ] {
         refused(&[&format!("--set={flag}=null")], missing)?;
     }
-    let all = "--set=config=null,extraArgs=null,extraVolumes=null,extraVolumeMounts=null,resources=null,\
+    let all = "--set=config=null,extraArgs=null,extraEnv=null,extraVolumes=null,extraVolumeMounts=null,resources=null,\
         priorityClassName=null,podLabels=null,podAnnotations=null,imagePullSecrets=null,nodeSelector=null,\
         serviceAccount.annotations=null,certManager.issuerRef=null,monitoring.labels=null,monitoring.tls=null,\
         image.tag=null,monitoring.service=true,monitoring.serviceMonitor=true";
