@@ -122,6 +122,12 @@ the root. */ -}}
 {{- end -}}
 {{- if $values.priorityClassName }}{{ $_ := set $pod "priorityClassName" $values.priorityClassName }}{{ else }}{{ $_ := unset $pod "priorityClassName" }}{{ end -}}
 {{- $_ := set $pod "volumes" (concat $pod.volumes ($values.extraVolumes | default list)) -}}
+{{- if $values.hostNetwork -}}
+{{- $_ := set $pod "hostNetwork" true -}}
+{{- $_ := set $pod "dnsPolicy" "ClusterFirstWithHostNet" -}}
+{{- /* A pod more than before may find no node whose ports are free: one of those that are there ends first. */ -}}
+{{- $_ := set $spec.strategy "rollingUpdate" (dict "maxUnavailable" 1 "maxSurge" 0) -}}
+{{- end -}}
 {{- if $values.openshift -}}
 {{- range $key := list "runAsUser" "runAsGroup" "fsGroup" }}{{ $_ := unset $pod.securityContext $key }}{{ end -}}
 {{- end -}}

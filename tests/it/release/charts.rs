@@ -370,6 +370,45 @@ fn environment_variables_are_values() -> Result<()> {
     )
 }
 
+/// For control planes that reach nodes alone. A rollout does not wait for a node more than there are replicas.
+#[test]
+fn pods_may_have_the_network_of_their_nodes() -> Result<()> {
+    let wanted = |flags: &[&str]| -> Result<Value> {
+        let spec = one(&rendered(flags)?, "Deployment")?["spec"].take();
+        let pod = &spec["template"]["spec"];
+        let rollout = &spec["strategy"]["rollingUpdate"];
+        Ok(json!([pod["hostNetwork"], pod["dnsPolicy"], rollout]))
+    };
+    let surge = json!({"maxUnavailable": 0, "maxSurge": 1});
+    assert_eq!(wanted(&[])?, json!([null, null, surge]));
+    let none = json!({"maxUnavailable": 1, "maxSurge": 0});
+    assert_eq!(
+        wanted(&["--set=hostNetwork=true"])?,
+        json!([true, "ClusterFirstWithHostNet", none])
+    );
+    refused(
+        &["--set-string=hostNetwork=true"],
+        "at '/hostNetwork': got string, want boolean",
+    )
+}
+
+/// Services name the ports of the pods, wherever these are.
+#[test]
+fn services_lead_to_ports_that_the_pods_have() -> Result<()> {
+    let made = rendered(&["--set=monitoring.service=true"])?;
+    let pod = &one(&made, "Deployment")?["spec"]["template"]["spec"];
+    let ports = pod["containers"][0]["ports"].as_array().context("none")?;
+    let targets = made.iter().filter(|object| object["kind"] == "Service");
+    let targets: Vec<&Value> = targets
+        .map(|service| &service["spec"]["ports"][0]["targetPort"])
+        .collect();
+    assert_eq!(targets.len(), 3);
+    for target in targets {
+        ensure!(ports.iter().any(|port| port["name"] == *target), "{target}");
+    }
+    Ok(())
+}
+
 /// Else the new pods of a rollout go where those that they replace are missing, and end up on one node.
 #[test]
 fn pods_of_one_rollout_are_spread() -> Result<()> {
