@@ -7,7 +7,10 @@ also words of expressions.
 {{- define "sluice.objects" -}}
 {{- $root := index . 0 -}}
 {{- range $path, $_ := $root.Files.Glob (index . 1) -}}
-{{- if ne (base $path) "kustomization.yaml" -}}
+{{- /* A JobKind and its role have files of their own. */ -}}
+{{- $jobKind := base $path | trimSuffix ".yaml" | trimSuffix "-role" -}}
+{{- $isLeftOut := and $root.Values.jobKinds (eq (base (dir $path)) "jobkinds") (not (has $jobKind ($root.Values.jobKinds | default list))) -}}
+{{- if not (or $isLeftOut (eq (base $path) "kustomization.yaml")) -}}
 {{- $text := $root.Files.Get $path | replace "sluice-system" $root.Release.Namespace -}}
 {{- $text = $text | replace ":sluice'" (printf ":%s'" $root.Values.serviceAccount.name) -}}
 {{- range $document := regexSplit "(?m)^---\\s*$" $text -1 -}}
@@ -83,6 +86,15 @@ data:
 {{- $_ := set $state "isKept" (empty $values.certManager.issuerRef) -}}
 {{- else if eq $object.kind "Certificate" -}}
 {{- with $values.certManager.issuerRef }}{{ $_ := set $spec "issuerRef" . }}{{ end -}}
+{{- else if and $values.jobKinds (hasSuffix "WebhookConfiguration" $object.kind) -}}
+{{- /* Sluice would take out the rules for kinds that no JobKind declares, and Helm would put them back. */ -}}
+{{- range $webhook := $object.webhooks -}}
+{{- if hasSuffix ".jobs.sluice.dev" $webhook.name -}}
+{{- $rules := list -}}
+{{- range $rule := $webhook.rules }}{{ if has (first $rule.resources | trimSuffix "s") $values.jobKinds }}{{ $rules = append $rules $rule }}{{ end }}{{ end -}}
+{{- $_ := set $webhook "rules" $rules -}}
+{{- end -}}
+{{- end -}}
 {{- else if has $object.kind (list "ServiceMonitor" "PrometheusRule") -}}
 {{- $_ := set $object.metadata "labels" (merge $object.metadata.labels ($values.monitoring.labels | default dict)) -}}
 {{- end -}}
@@ -149,6 +161,9 @@ the root. */ -}}
 {{- define "sluice.onlyByWebhooks" -}}
 {{- $config := .Values.config | default dict -}}
 {{- $problems := list -}}
+{{- if .Values.jobKinds -}}
+{{- $problems = append $problems "jobKinds: Forbidden: the policies of the chart hold objects of all shipped kinds, also of those that nobody would release; use variant: webhooks, or policies of your own (docs/without-webhook.md)" -}}
+{{- end -}}
 {{- range $field, $value := $config -}}
 {{- if and $value (or (eq $field "aliasPresets") (hasSuffix "Aliases" $field)) -}}
 {{- $problems = append $problems (printf "config.%s: Forbidden: the policies of the chart don't know aliases; use variant: webhooks, or policies of your own (docs/without-webhook.md)" $field) -}}

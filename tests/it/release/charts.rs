@@ -618,7 +618,7 @@ fn values_may_be_null() -> Result<()> {
     ] {
         refused(&[&format!("--set={flag}=null")], missing)?;
     }
-    let all = "--set=config=null,extraArgs=null,extraEnv=null,extraVolumes=null,extraVolumeMounts=null,resources=null,\
+    let all = "--set=config=null,jobKinds=null,extraArgs=null,extraEnv=null,extraVolumes=null,extraVolumeMounts=null,resources=null,\
         priorityClassName=null,podLabels=null,podAnnotations=null,imagePullSecrets=null,nodeSelector=null,\
         serviceAccount.annotations=null,certManager.issuerRef=null,monitoring.labels=null,monitoring.tls=null,\
         image.tag=null,monitoring.service=true,monitoring.serviceMonitor=true";
