@@ -174,6 +174,11 @@ impl Controller {
             return Eviction::Busy;
         };
         let status = workload::evicted(record, cause, self.now.wall);
+        let note = if self.is_not_made_again(subject) {
+            cause.note_for_bare_group()
+        } else {
+            cause.note()
+        };
         let write = Write::SetWorkloadStatus {
             key: key.clone(),
             revision: record.revision,
@@ -184,7 +189,7 @@ impl Controller {
             subject: subject.clone(),
             write,
             resource,
-            notes: vec![cause.note()],
+            notes: vec![note],
         });
         Eviction::Begun
     }

@@ -132,6 +132,14 @@ impl Cause {
         }
     }
 
+    /// What the user of a group is told whose pods are deleted because of it, and that nobody makes again: its
+    /// Workload is deleted with them, so nothing else says what became of it.
+    pub fn note_for_bare_group(&self) -> Note {
+        let reason = self.preempted.map_or("Evicted", |_| PREEMPTED);
+        let outcome = "its pods are deleted; no controller recreates them";
+        Note::warning(reason, format!("{}: {outcome}", self.message))
+    }
+
     /// What the user of a pod is told that is deleted because of it.
     pub fn note_for_pod(&self, replacement: &Replacement) -> Note {
         let reason = self.preempted.map_or("Evicted", |_| PREEMPTED);

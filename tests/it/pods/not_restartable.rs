@@ -66,10 +66,20 @@ async fn a_group_of_bare_pods_gives_back_what_it_borrows() -> Result<()> {
             .create(&Job::new("owed").queue("theirs").cpu("2").json())
             .await?;
         scene.see_complete("owed").await?;
+        let mut told = Vec::new();
         for name in ["a", "b", "c"] {
             scene.see_gone("Pod", name).await?;
+            told.extend(scene.events(name).await?);
         }
-        scene.see_gone("Workload", "gang-pod-group").await
+        scene.see_gone("Workload", "gang-pod-group").await?;
+        // Nothing else is left that could tell of it.
+        let said = format!(
+            "Preempted by Job \"owed\" (priority 0, ClusterQueue {:?}) due to reclamation within the cohort: its pods are deleted; no controller recreates them",
+            scene.name("theirs")
+        );
+        let is_told = told.contains(&("Preempted".to_owned(), said));
+        ensure!(is_told, "{told:?}");
+        Ok(())
     })
     .await
 }
