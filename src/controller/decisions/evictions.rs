@@ -3,11 +3,13 @@
 //! makes it again. The pods of an evicted group, or of a job that can't be suspended, are deleted, too.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use sluice_engine::{Event, EvictReason, LocalQueueKey};
 use sluice_kinds::CompiledKind;
 use sluice_kinds::view::LabelledQueue;
 
+use crate::cache::pods::Root;
 use crate::cache::{PodRecord, Subject, Uid, WorkloadRecord};
 use crate::controller::Controller;
 use crate::controller::writes::in_flight::InFlightWrite;
@@ -225,15 +227,7 @@ impl Controller {
             PodPurpose::Evict
         };
         let write = plan::delete(key, pod, purpose);
-        // Of an opaque kind only the pods tell what they ask for: each does work of its own.
-        let replacement = match &pod.owner {
-            None => Replacement::Nobody,
-            Some(owner) => match self.declared(owner).filter(|kind| kind.is_opaque()) {
-                Some(kind) => Replacement::OnRetry(kind.kind.clone()),
-                None => Replacement::Another,
-            },
-        };
-        let note = cause.note_for_pod(&replacement);
+        let note = cause.note_for_pod(&self.replacement(pod, &key.namespace));
         let subject = Subject::Pod(uid.clone());
         // One that failed before is counted already.
         if !self.writes.is_eviction_failing(&subject) {
@@ -241,6 +235,34 @@ impl Controller {
         }
         self.send_for_pods(subject, write, vec![note]);
         Eviction::Begun
+    }
+
+    /// Who makes another pod in place of one that is deleted.
+    pub(in crate::controller) fn replacement(
+        &self,
+        pod: &PodRecord,
+        namespace: &Arc<str>,
+    ) -> Replacement {
+        let Some(owner) = &pod.owner else {
+            return Replacement::Nobody;
+        };
+        // The driver of Spark, a pod, owns the executors.
+        let root = match self.root_of(pod, namespace) {
+            Root::Uid(uid) => self.objects.job_key(&uid),
+            Root::None | Root::Unknown(_) => None,
+        };
+        let root = root.and_then(|key| self.kinds.compiled(&key.kind));
+        let mut kinds = self.declared(owner).into_iter().chain(root);
+        // Of an opaque kind only the pods tell what they ask for: each does work of its own.
+        if let Some(kind) = kinds.find(|kind| kind.is_opaque()) {
+            return Replacement::OnRetry(kind.kind.clone());
+        }
+        let (group, _) = owner.group_version();
+        // The Job controller counts each pod that is deleted before it has succeeded as failed (`backoffLimit`).
+        if (group, owner.kind.as_str()) == ("batch", "Job") {
+            return Replacement::OnRetry(owner.kind.clone());
+        }
+        Replacement::Another
     }
 
     /// Tells an evicted group why it stays, if it does. Returns whether it stays.

@@ -25,6 +25,7 @@ use crate::process::notices::Notices;
 use crate::process::term::Term;
 
 mod clocks;
+mod evictions;
 mod gates;
 mod held_notes;
 mod job_kinds;

@@ -9,7 +9,7 @@ use sluice_testbed::{Options, Sluice, SluiceOptions};
 
 use crate::support::history::Revision;
 use crate::support::objects::{
-    GATED, GATES, Job, is_complete, is_suspended, name_of, quota, revision_of,
+    self, GATED, GATES, Job, is, is_complete, is_suspended, name_of, quota, revision_of,
 };
 use crate::support::pods::{
     Pod, check_gates, check_usage, gates, is_running, is_scheduling_gated, released_at,
@@ -113,6 +113,28 @@ fn ways(history: &[Revision]) -> BTreeMap<&str, Vec<Vec<&str>>> {
         }
     }
     ways
+}
+
+/// The Job controller counts a pod that is deleted as failed: it makes no other one beyond `backoffLimit`.
+#[tokio::test]
+async fn an_evicted_pod_of_a_per_pod_job_says_that_it_counts_as_failed() -> Result<()> {
+    bed::shared("perpod-failed", async |scene| {
+        scene.queue(&[quota("cpu", "1")]).await?;
+        let job = each_pod("train").queue("q").runs_forever().json();
+        let job = objects::with(job, "/spec/backoffLimit", json!(0));
+        scene.create(&job).await?;
+        let pods = scene.see_so_many("running", 1, is_running).await?;
+        scene.stop("HoldAndDrain").await?;
+        assert_eq!(
+            scene.see_event(name_of(&pods[0]), "Evicted").await?,
+            "The ClusterQueue is stopped (spec.stopPolicy is HoldAndDrain): deleted; its Job counts that as a failure, and recreates the pod only if it is configured to retry"
+        );
+        scene
+            .see("Job", "train", "failed", |job| is(job, "Failed"))
+            .await
+            .map(drop)
+    })
+    .await
 }
 
 /// A gate that is lifted from the Job goes from the pods that are there and from those that come.
