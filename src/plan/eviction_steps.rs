@@ -7,6 +7,7 @@ use sluice_kinds::hold::Hold;
 use sluice_kinds::patch::Target;
 use sluice_kinds::path::FieldPath;
 use sluice_kinds::problem::summarize;
+use sluice_kinds::view::LabelledQueue;
 
 use crate::cache::job::Reading;
 use crate::cache::{WorkloadKey, WorkloadRecord};
@@ -20,6 +21,9 @@ use crate::plan::workload::{self, Next};
 use crate::plan::write_builders::{status_write, suspend_write};
 use crate::plan::writes::plan_and_notes::{Note, Now, Plan};
 use crate::plan::writes::write::{JobPatch, JobPurpose, StatusPurpose, Write};
+
+/// The reason of the event that tells that it is queued again.
+const REQUEUED: &str = "Requeued";
 
 /// An evicted job: suspend it, wait until its pods are gone, give its templates back, free
 /// its quota.
@@ -87,7 +91,13 @@ pub(super) fn evicting(
     if job.is_paused() && record.spec.active {
         return requeue_paused(situation, workload_key, record);
     }
-    requeue(workload_key, record, (situation.backoff)(record), *now)
+    let mut plan = requeue(workload_key, record, (situation.backoff)(record), *now);
+    // It can't be queued: its next plan says so, and what becomes of its Workload.
+    let is_named = matches!(&job.queue, LabelledQueue::Named(_));
+    if !is_named || !reading.refusals.is_empty() {
+        plan.notes.retain(|note| note.reason != REQUEUED);
+    }
+    plan
 }
 
 /// Frees the quota of a job that its user has suspended: it waits for its user.
@@ -152,7 +162,7 @@ pub(super) fn requeue(
     let text = format!("{QUOTA_IS_FREE}: {then}");
     let status = workload::requeued(record, next, now);
     status_write(key, record, status, StatusPurpose::Requeue)
-        .and_note(Note::normal("Requeued", text))
+        .and_note(Note::normal(REQUEUED, text))
 }
 
 pub(super) fn evict_changed(key: &WorkloadKey, record: &WorkloadRecord, now: Now) -> Plan {

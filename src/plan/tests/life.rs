@@ -194,6 +194,12 @@ fn each_turn_of_a_jobs_life() {
             "requeue [\"Requeued\"]",
         ),
         (
+            "evicted, and in no queue any more: it is not queued again",
+            mk_job(json!({}), json!({}), true),
+            Some(evicting()),
+            "requeue []",
+        ),
+        (
             "finished",
             with(queued(false), "/status", done.clone()),
             Some(admitted()),

@@ -67,7 +67,7 @@ fn a_job_that_its_controller_would_never_run_holds_no_quota() {
             ignored(queued(true)),
             Some(evicting()),
             0,
-            "requeue [\"Requeued\"]",
+            "requeue []",
         ),
     ];
     for (name, job, workload, live_pods, expected) in cases {
