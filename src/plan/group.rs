@@ -37,6 +37,8 @@ pub const REPLACED_WITHIN: Duration = Duration::from_mins(1);
 /// The same of a deactivated group: a controller that is slow must not undo what an administrator has done.
 const DEACTIVATED_WITHIN: Duration = Duration::from_mins(10);
 
+/// The reason of the event that tells that pods of a group are missing.
+pub const GROUP_INCOMPLETE: &str = "GroupIncomplete";
 /// What is told of pods that do not say the same of their group.
 const DISAGREE: &str = "its pods do not agree about it";
 
@@ -148,7 +150,7 @@ fn waiting(situation: &GroupSituation<'_>, first: &PodRecord, group: &PodGroup) 
     let present = counted(pods, total).len();
     if present < total && workload.is_none() {
         let told = format!("Not all {total} pods of this group exist");
-        let note = Note::normal("GroupIncomplete", told.clone());
+        let note = Note::normal(GROUP_INCOMPLETE, told.clone());
         let disagree = |why| Note::warning(PODS_DISAGREE, format!("{told}, and {DISAGREE}: {why}"));
         return Plan::note(disagreement::told(pods).map_or(note, disagree));
     }

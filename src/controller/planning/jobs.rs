@@ -40,7 +40,8 @@ impl Controller {
         if workload.is_none() && self.lineage(&key, job) == Lineage::Child {
             return;
         }
-        let still_in_use = workload.is_none() && self.engine.admission(&subject.id()).is_some();
+        let is_unqueued = workload.is_none();
+        let still_in_use = is_unqueued && self.engine.admission(&subject.id()).is_some();
         // What is known of it may be from before a release that has taken effect.
         if still_in_use && self.writes.may_be_unsuspended(subject, self.now.moment) {
             return;
@@ -88,6 +89,7 @@ impl Controller {
             write = None;
         }
         match write {
+            None if is_unqueued => self.tell_unqueued(subject, notes),
             None => {
                 for note in notes {
                     self.tell(&key, uid, note);

@@ -179,6 +179,7 @@ impl Controller {
         let mut pods = self.objects.pods_by_age(&subject);
         let id = subject.id();
         let workload = self.objects.workload_of(&subject);
+        let is_unqueued = workload.is_none();
         if self.holds_quota(&subject) {
             // What came to the group from another job, and is counted beside it, is none of its members.
             pods.retain(|(_, pod)| !self.has_own_usage(&pod.uid));
@@ -206,6 +207,7 @@ impl Controller {
         }
         match write {
             Some(write) => self.send_for_pods(subject, write, notes),
+            None if is_unqueued => self.tell_unqueued(&subject, notes),
             None => notes
                 .into_iter()
                 .for_each(|note| self.tell_about(&subject, note)),

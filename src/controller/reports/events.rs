@@ -15,7 +15,7 @@ use crate::process::clock::{Moment, Now};
 use crate::process::hashing::HashMap;
 
 /// API servers keep an event for an hour, unless they are told otherwise. Sooner than that it is told again what a
-/// pod waits for, which is written nowhere else.
+/// pod waits for, and why something has no Workload, which is written nowhere else.
 const FORGOTTEN_SOON: Duration = Duration::from_mins(30);
 
 /// Tells users what is news to them.
@@ -35,6 +35,8 @@ struct Told {
     digest: u64,
     /// When it was told first.
     at: Moment,
+    /// Whether nothing else says so, as long as it is so.
+    is_lasting: bool,
 }
 
 impl Recorder {
@@ -56,10 +58,27 @@ impl Recorder {
 
     /// Lets be told again what was told so long ago that the API server is about to forget the event.
     pub fn expire(&mut self, subject: &Subject, now: Now) {
-        let told = self.told.get(subject);
-        if told.is_some_and(|told| FORGOTTEN_SOON <= now.since(told.at)) {
+        if self.is_forgotten_soon(subject, now) {
             self.told.remove(subject);
         }
+    }
+
+    /// Whether the API server is about to forget the event that told this subject something.
+    pub fn is_forgotten_soon(&self, subject: &Subject, now: Now) -> bool {
+        let told = self.told.get(subject);
+        told.is_some_and(|told| FORGOTTEN_SOON <= now.since(told.at))
+    }
+
+    /// What a subject was told last is so until something is done, and nothing else says it.
+    pub fn note_lasting(&mut self, subject: &Subject) {
+        if let Some(told) = self.told.get_mut(subject) {
+            told.is_lasting = true;
+        }
+    }
+
+    /// Whether the last that a subject was told is like this.
+    pub fn is_lasting(&self, subject: &Subject) -> bool {
+        self.told.get(subject).is_some_and(|told| told.is_lasting)
     }
 
     /// Tells something, however often it has been told: the event counts.
@@ -85,6 +104,7 @@ impl Recorder {
         let told = Told {
             digest: digest(&note),
             at: now.moment,
+            is_lasting: false,
         };
         self.told.insert(subject.clone(), told);
         if self.is_quiet && !note.is_warning {

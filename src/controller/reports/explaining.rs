@@ -26,9 +26,9 @@ const EXPLAINED_PER_SECOND: usize = 500;
 /// Of these, those that are told anything while other writes are sent, unless their user has to act: each costs the API
 /// server as much as an admission, and who is admitted soon needs no reason.
 const TOLD_PER_SECOND_WHILE_BUSY: usize = 5;
-/// Waiting pods that are told what they wait for in a second, by an event: a bound on the events that
-/// thousands of waiting pods make.
-const POD_EVENTS_PER_SECOND: usize = 20;
+/// Waiting pods that are told what they wait for in a second, by an event, and what is told again why it has no
+/// Workload: a bound on the events that thousands of them make.
+const EVENTS_PER_SECOND: usize = 20;
 
 /// The subjects that wait, each of which is looked at in its turn.
 #[derive(Default)]
@@ -37,8 +37,8 @@ pub struct PendingReasons {
     turns: VecDeque<(Moment, Subject)>,
     /// The same subjects, to find them by.
     members: HashSet<Subject>,
-    /// How many pods may still be told in this second what they wait for.
-    pod_events_left: usize,
+    /// How many may still be told something in this second by an event alone.
+    events_left: usize,
     /// How many jobs and groups may still be told in this second what they wait for.
     jobs_left: usize,
 }
@@ -58,6 +58,13 @@ impl PendingReasons {
         left.is_some()
     }
 
+    /// Whether one more event may be sent in this second that tells alone what something waits for.
+    pub(super) fn take_event(&mut self) -> bool {
+        let left = self.events_left.checked_sub(1);
+        self.events_left = left.unwrap_or_default();
+        left.is_some()
+    }
+
     /// Takes out the one that waits for the longest, if that is long enough.
     fn take_due(&mut self, now: Now) -> Option<Subject> {
         let (since, _) = self.turns.front()?;
@@ -72,7 +79,7 @@ impl PendingReasons {
 
 impl Controller {
     pub(in crate::controller) fn explain_waiting(&mut self) {
-        self.pending_reasons.pod_events_left = POD_EVENTS_PER_SECOND;
+        self.pending_reasons.events_left = EVENTS_PER_SECOND;
         // Before the first decision there is no reason to tell.
         if !self.phase.has_decided() {
             return;
@@ -99,7 +106,7 @@ impl Controller {
             return self.explain_pod(uid);
         }
         let Some((key, record)) = self.objects.workload_of(subject) else {
-            return false;
+            return self.tell_unqueued_again(subject);
         };
         if record.status.admission.is_some() || record.is_finished() || record.deleting {
             return false;
@@ -163,7 +170,7 @@ impl Controller {
     }
 
     /// That a job can't be read, or not counted. What has its pods in an object of its own is read from that.
-    fn uncountable(&self, subject: &Subject) -> Option<(NotReserved, String)> {
+    pub(super) fn uncountable(&self, subject: &Subject) -> Option<(NotReserved, String)> {
         let (key, job) = self.objects.job_of(subject)?;
         let kind = self.kinds.compiled(&key.kind)?;
         if kind.has_pods_of_children() {
@@ -182,7 +189,7 @@ impl Controller {
             return false;
         }
         let subject = Subject::Pod(uid.clone());
-        if self.pending_reasons.pod_events_left == 0 || self.writes.of(&subject).is_some() {
+        if self.pending_reasons.events_left == 0 || self.writes.of(&subject).is_some() {
             return true;
         }
         let explanation = self.engine.explain(&subject.id());
@@ -201,8 +208,7 @@ impl Controller {
         let note = reason.note(message);
         self.recorder.expire(&subject, self.now);
         if self.recorder.is_news(&subject, &note) {
-            let left = &mut self.pending_reasons.pod_events_left;
-            *left = left.saturating_sub(1);
+            self.pending_reasons.take_event();
             self.tell_about(&subject, note);
         }
         true
@@ -285,7 +291,7 @@ impl Controller {
     }
 
     /// What a Workload waits for whose job its user has suspended.
-    fn paused(&self, subject: &Subject) -> Option<(NotReserved, String)> {
+    pub(super) fn paused(&self, subject: &Subject) -> Option<(NotReserved, String)> {
         let found = self.objects.job_of(subject);
         let (key, job) = found.filter(|(_, job)| job.is_paused())?;
         let is_held = job.is_held();

@@ -171,9 +171,14 @@ impl Controller {
             (workload_name(&name, &job.uid) == workload).then_some((key, job))
         })?;
         let (group, kind) = self.kinds.group_kind(&key.kind)?;
-        let state = state_of_job(job)?;
         let subject = Subject::Job(job.uid.clone());
-        let told = self.why_held(&subject, namespace, job.into());
+        let (state, told) = match state_of_job(job) {
+            Some(state) => (state, self.why_held(&subject, namespace, job.into())),
+            None => {
+                let (state, note) = self.how_unqueued_stands(&key, job)?;
+                (state, why(note.reason, &note.message))
+            }
+        };
         let gates = gate_names(&job.gates);
         Some(self.stated(Stated {
             found: Found {
@@ -368,7 +373,7 @@ fn found_of_pod(key: &PodKey) -> Found {
     }
 }
 
-/// How a job stands that has no Workload. None if nothing holds it, so that it gets one, or needs none.
+/// How a job stands that has no Workload by its gates. None if none holds it.
 fn state_of_job(job: &JobRecord) -> Option<State> {
     if job.finished().is_some() {
         return None;

@@ -15,5 +15,6 @@ pub(super) mod progress;
 pub(super) mod statuses;
 pub(super) mod tree;
 pub(super) mod turns;
+mod unqueued;
 pub(super) mod unreadable;
 pub(super) mod waiting;

@@ -36,6 +36,7 @@ mod pods_to_come;
 mod readers;
 mod requeued;
 mod turns;
+mod unqueued;
 mod unreadable;
 mod unreleased;
 

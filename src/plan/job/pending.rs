@@ -4,7 +4,6 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use sluice_kinds::gates::Gate;
 use sluice_kinds::hold::Hold;
-use sluice_kinds::problem::summarize;
 use sluice_kinds::view::PodSetView;
 
 use super::gated::not_gated;
@@ -37,8 +36,7 @@ pub(super) fn pending(situation: &JobSituation<'_>, reading: &Reading, queue: &s
     }
     let pod_sets = match &reading.pod_sets {
         Err(_) if situation.lacks_child() => {
-            let message = "Waits until its controller has created the object that creates its pods: their requests are read from that object";
-            return hold(situation, reading, Note::normal("WaitsForChild", message));
+            return hold(situation, reading, uncountable::waits_for_child());
         }
         Ok(pod_sets) => pod_sets,
         Err(problems) => {
@@ -106,9 +104,7 @@ pub(super) fn pending(situation: &JobSituation<'_>, reading: &Reading, queue: &s
 /// A job that waits for quota and that its kind's controller would never run: it is held, with the
 /// reason, and not queued.
 fn refused(situation: &JobSituation<'_>, reading: &Reading) -> Plan {
-    let why = summarize(&reading.refusals);
-    let message = format!("Can't be queued, as its controller would never run it: {why}");
-    let note = Note::warning("NeverRuns", message);
+    let note = uncountable::never_runs(&reading.refusals);
     match situation.workload {
         Some((key, record)) if !record.deleting && !runs_unheld(situation, reading) => {
             delete_workload(key, record).and_note(note)

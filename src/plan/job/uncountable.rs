@@ -7,6 +7,7 @@ use sluice_kinds::problem::summarize;
 use sluice_kinds::view::{LabelledQueue, PodSetView, bad_min_counts};
 
 use crate::cache::JobRecord;
+use crate::plan::writes::plan_and_notes::Note;
 
 /// The reason of the event about pod sets.
 const INVALID_POD_SETS: &str = "InvalidPodSets";
@@ -15,6 +16,8 @@ const UNREADABLE: &str = "Unreadable";
 /// That of the event about a queue label.
 pub(super) const INVALID_QUEUE_NAME: &str = "InvalidQueueName";
 
+/// That of the event about an object that is yet to be created.
+pub const WAITS_FOR_CHILD: &str = "WaitsForChild";
 /// The reason of the event, and what it says.
 pub type Uncountable = (&'static str, String);
 
@@ -31,6 +34,19 @@ pub fn job(job: &JobRecord) -> Option<Uncountable> {
         Ok(sets) => pod_sets(sets),
         Err(problems) => Some(unreadable_pod_sets(problems)),
     }
+}
+
+/// What is told of a job whose pods are those of an object that is missing.
+pub fn waits_for_child() -> Note {
+    let message = "Waits until its controller has created the object that creates its pods: their requests are read from that object";
+    Note::normal(WAITS_FOR_CHILD, message)
+}
+
+/// What is told of a job that its controller would never run.
+pub fn never_runs(refusals: &[Problem]) -> Note {
+    let why = summarize(refusals);
+    let message = format!("Can't be queued, as its controller would never run it: {why}");
+    Note::warning("NeverRuns", message)
 }
 
 /// What is told of an object that can't be read.

@@ -1,0 +1,97 @@
+//! What is told of jobs and groups that have no Workload.
+
+use super::*;
+use crate::visibility::{State, WorkloadRef};
+
+impl Play {
+    /// How often the object of this name is told this while so many minutes pass.
+    fn times_told(&mut self, name: &str, reason: &str, minutes: u32) -> usize {
+        let mut times = 0;
+        for _ in 0..minutes {
+            let outputs = self.controller.cycle(self.now).into_iter();
+            let told = outputs.filter(|output| match output {
+                Output::Tell(object, note) => {
+                    object.name.as_deref() == Some(name) && note.reason == reason
+                }
+                _ => false,
+            });
+            times += told.count();
+            self.pass(Duration::from_mins(1));
+            self.handle(Input::Tick);
+        }
+        times
+    }
+}
+
+fn uncountable(name: &str) -> Value {
+    let mut job = job(name);
+    job["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"] =
+        json!("much");
+    job
+}
+
+fn member() -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {
+            "name": "p", "namespace": "blue", "uid": "uid-p", "resourceVersion": "9",
+            "creationTimestamp": "2026-11-23T11:00:00Z",
+            "labels": {
+                "sluice.dev/managed": "true", "sluice.dev/queue-name": "main",
+                "sluice.dev/pod-group-name": "gang",
+            },
+            "annotations": {"sluice.dev/pod-group-total-count": "2"},
+        },
+        "spec": {
+            "schedulingGates": [{"name": "sluice.dev/queue-allocation-gate"}],
+            "containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}],
+        },
+    })
+}
+
+/// API servers keep events for an hour, and there is nothing else that says it.
+#[tokio::test]
+async fn why_there_is_no_workload_is_told_again_as_long_as_it_is_so() {
+    let mut play = Play::new();
+    play.list_settings();
+    play.list_jobs([uncountable("a")]);
+    assert_eq!(play.times_told("a", "InvalidPodSets", 65), 3);
+
+    let mut play = Play::new();
+    play.list_settings();
+    play.list_jobs([]);
+    play.observe(&Source::Pod, Change::Applied(seen(member())));
+    assert_eq!(play.times_told("p", "GroupIncomplete", 65), 3);
+
+    // Whoever is told something else that is written down is not told this again.
+    let mut play = Play::new();
+    play.list_settings();
+    play.list_jobs([uncountable("a")]);
+    assert_eq!(play.times_told("a", "InvalidPodSets", 5), 1);
+    let mut mended = job("a");
+    mended["metadata"]["resourceVersion"] = json!("30");
+    mended["metadata"]["generation"] = json!(2);
+    let jobs = play.jobs.clone().unwrap();
+    play.observe(&jobs, Change::Applied(seen(mended)));
+    assert_eq!(play.times_told("a", "InvalidPodSets", 65), 0);
+}
+
+#[tokio::test]
+async fn visibility_says_why_there_is_no_workload() {
+    let mut play = Play::new();
+    play.list_settings();
+    play.list_jobs([uncountable("a"), job("b")]);
+    play.cycle();
+    let named = |name: &str| WorkloadRef::Workload {
+        namespace: "blue".into(),
+        name: format!("{name}-uid{name}").into(),
+    };
+    let finding = play.controller.begin_finding(&named("a")).unwrap();
+    let stated = finding.end().stated;
+    assert_eq!(stated.state, State::Pending);
+    let why = stated.why.unwrap();
+    assert_eq!(&*why.reason, "InvalidPodSets");
+    assert!(why.message.starts_with("Can't be queued: "), "{why:?}");
+    // It gets one.
+    assert!(play.controller.begin_finding(&named("b")).is_none());
+}
