@@ -103,6 +103,19 @@ fn asking_for(resource: &str, amount: &str) -> Value {
     )
 }
 
+/// A Job with a deadline whose template has these scheduling gates.
+fn with_deadline(annotations: &[(&str, &str)], gates: &[&str]) -> Value {
+    let gates: Vec<Value> = gates.iter().map(|name| json!({"name": name})).collect();
+    let job = with(
+        job(&[(QUEUE, "q")], annotations),
+        "/spec/activeDeadlineSeconds",
+        json!(3600),
+    );
+    with(job, "/spec/template/spec/schedulingGates", json!(gates))
+}
+
+const DEADLINE: &str = "spec.activeDeadlineSeconds: counts while pods of the Job wait behind gates, as it is not suspended meanwhile; it may fail before any of them has run";
+
 fn of_pod_class(class: &str) -> Value {
     with(
         asking(1, "1", "1Mi"),
@@ -165,6 +178,9 @@ fn idle(queue: &str) -> Value {
 #[case::of_kueue(job(&[(QUEUE, "q")], &[("kueue.x-k8s.io/retriable-in-group", "false")]), &[
     "metadata.annotations[kueue.x-k8s.io/retriable-in-group]: has no effect, as retriableInGroupAnnotationAliases of Sluice's configuration does not list it; use sluice.dev/retriable-in-group"])]
 #[case::far_off(job(&[("sluice.dev/team", "q"), ("acme.io/queue-nam", "q")], &[]), &[])]
+#[case::a_deadline_of_a_suspended_job(with_deadline(&[], &[]), &[])]
+#[case::a_deadline_behind_gates(with_deadline(&[("sluice.dev/admission", "PerPod")], &[]), &[DEADLINE])]
+#[case::a_deadline_behind_gates_of_others(with_deadline(&[], &["acme.io/other"]), &[DEADLINE])]
 #[case::no_gate(job(&[(QUEUE, "q")], &[(GATES, "acme.io/budgt,other.io/x")]), &[
     "gate \"acme.io/budgt\" has no Gate, as other gates of acme.io have; whoever may edit the object may lift it"])]
 #[case::no_time(job(&[], &[(GATES, "acme.io/night")]), &[

@@ -4,6 +4,7 @@
 //! Must not know how objects are held, nor refuse anything. Uses files of `rules`, and `jobs`.
 
 mod classes;
+mod deadlines;
 mod fits;
 mod gate_annotations;
 pub(crate) mod keys;

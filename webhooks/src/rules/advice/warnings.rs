@@ -1,4 +1,4 @@
-//! All warnings about one object. Those about keys, priority classes and quota are in files of their own.
+//! All warnings about one object. Those about keys, priority classes, quota and deadlines are in files of their own.
 
 use serde_json::Value;
 use sluice_kinds::PodView;
@@ -11,7 +11,9 @@ use sluice_kinds::view::PodSetView;
 use crate::admission::edit::Edit;
 use crate::admission::policy::Policy;
 use crate::admission::request::Request;
-use crate::rules::advice::{classes, fits, gate_annotations, keys, queues, templates};
+use crate::rules::advice::{
+    classes, deadlines, fits, gate_annotations, keys, queues, templates,
+};
 use crate::rules::jobs::reason_to_hold::hold_of;
 use crate::rules::queue_label::queue_of;
 use crate::rules::top::is_top;
@@ -51,6 +53,7 @@ pub(crate) fn warnings(request: &Request, edit: &Edit<'_>, policy: &Policy) -> V
     warnings.extend(classes::warnings(request, edit.new, &sets, policy));
     warnings.extend(without_requests(request, edit.new, &sets, policy));
     warnings.extend(fits::warning(request, edit.new, &sets, policy));
+    warnings.extend(deadlines::warning(request, edit, policy));
     warnings.extend(unknown_gates(edit.new, policy));
     warnings.extend(gate_annotations::warnings(edit.new, policy));
     warnings.extend(misplaced);
