@@ -95,6 +95,18 @@ pub const POD_PREFIX: &str = "pod/";
         priority = 1
     ),
     printcolumn(
+        name = "Evicted",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Evicted\")].status",
+        priority = 1
+    ),
+    printcolumn(
+        name = "Stalled",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Stalled\")].status",
+        priority = 1
+    ),
+    printcolumn(
         name = "Finished",
         type_ = "string",
         json_path = ".status.conditions[?(@.type==\"Finished\")].status"

@@ -169,6 +169,12 @@ async fn kubectl_knows_the_short_names() -> Result<()> {
                 "{shown}"
             );
         }
+        let wide = ["get", "wl", "-o", "wide"];
+        let shown = scene.kubectl(&wide, None).await?.ok()?;
+        for column in ["PODS READY", "EVICTED", "STALLED"] {
+            let header = shown.lines().next().unwrap_or_default();
+            ensure!(header.contains(column), "{shown}");
+        }
         let shown = scene
             .kubectl(&["get", "sluice", "--all-namespaces"], None)
             .await?
