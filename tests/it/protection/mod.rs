@@ -10,4 +10,5 @@ mod late_changes;
 mod policies;
 mod policies_kinds;
 mod roads_compared;
+mod roads_of_jobs;
 mod webhook_down;

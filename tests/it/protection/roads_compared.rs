@@ -168,7 +168,7 @@ async fn write(scene: &Scene<'_>, road: Road, pod: &Value, edit: &Edit) -> kube:
 }
 
 /// What is told, whoever tells it; and of what was taken, whether it brought anything.
-fn verdict(answer: kube::Result<Value>, before: &Value) -> String {
+pub(super) fn verdict(answer: kube::Result<Value>, before: &Value) -> String {
     match answer {
         Ok(after) => {
             let same = |field: &str| after["metadata"][field] == before["metadata"][field];

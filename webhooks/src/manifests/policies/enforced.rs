@@ -210,9 +210,15 @@ fn objects(options: &Options, kinds: &[HeldKind]) -> Rules<Validation> {
         lifted()
     );
     variables.push(variable("lifts", lifts));
-    let of_kinds = kinds
-        .iter()
-        .map(|kind| job_rule(&kind.resource, &[], &["CREATE", "UPDATE"]));
+    // Labels, annotations and owners can be edited by the status too.
+    let of_kinds = kinds.iter().map(|kind| {
+        let resource = &kind.resource;
+        job_rule(resource, &resource.subresources, &["CREATE", "UPDATE"])
+    });
+    let of_pods = [
+        pod_rule("pods", &["CREATE", "UPDATE"]),
+        pod_rule("pods/status", &["UPDATE"]),
+    ];
     let names = |object: &str| any(queue_names(options), object);
     let is_asked = format!(
         "!({}) && (request.operation == 'CREATE' ? request.kind.group != '' || {} :\n({}) || {} || {} || request.kind.group != '' && {})",
@@ -225,9 +231,7 @@ fn objects(options: &Options, kinds: &[HeldKind]) -> Rules<Validation> {
     );
     Rules {
         name: NAME.to_owned(),
-        requests: of_kinds
-            .chain([pod_rule("pods", &["CREATE", "UPDATE"])])
-            .collect(),
+        requests: of_kinds.chain(of_pods).collect(),
         condition: condition("names-no-queue", is_asked),
         judges_deleted: false,
         variables,

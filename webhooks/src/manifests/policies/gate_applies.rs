@@ -46,7 +46,12 @@ fn policy(options: &Options, kinds: &[HeldKind]) -> Validating {
         let resource = &kind.resource;
         job_rule(resource, &resource.subresources, &["CREATE", "UPDATE"])
     });
-    let requests = of_kinds.chain([pod_rule("pods", &["CREATE", "UPDATE"])]);
+    // A pod may be moved into another queue by its status too.
+    let of_pods = [
+        pod_rule("pods", &["CREATE", "UPDATE"]),
+        pod_rule("pods/status", &["UPDATE"]),
+    ];
+    let requests = of_kinds.chain(of_pods);
     let mut outcome = no_problems_or_owner();
     // Whoever may lift the gate creates objects with it too, and may then lift it.
     outcome.expression = format!(

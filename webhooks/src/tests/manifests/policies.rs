@@ -137,6 +137,33 @@ fn no_policy_is_wider_than_it_must_be() {
     }
 }
 
+/// Labels, annotations and owners can be edited by the status too.
+#[test]
+fn a_policy_for_edits_is_for_those_of_the_status() {
+    let kinds = mk_kinds();
+    let managed = kinds.iter().map(|kind| kind.resource.resource.as_str());
+    let managed: Vec<_> = managed.chain(["pods"]).collect();
+    for Validating { policy, .. } in validating(&Options::default(), &kinds) {
+        let policy = json!(policy);
+        let rules = &policy["spec"]["matchConstraints"]["resourceRules"];
+        let is_edited = |resource: &str| {
+            let is_in = |list: &serde_json::Value, text: &str| {
+                let list = list.as_array().unwrap();
+                list.iter().any(|known| known == text)
+            };
+            let mut rules = rules.as_array().unwrap().iter();
+            rules.any(|r| is_in(&r["operations"], "UPDATE") && is_in(&r["resources"], resource))
+        };
+        for resource in managed.iter().filter(|resource| is_edited(resource)) {
+            assert!(
+                is_edited(&format!("{resource}/status")),
+                "{}: {resource}",
+                policy["metadata"]["name"]
+            );
+        }
+    }
+}
+
 /// What a JobKind's controller makes for its objects was judged with these: as by the webhooks.
 #[test]
 fn the_policy_for_makers_leaves_alone_what_accounts_of_job_kinds_make() {
