@@ -4,19 +4,22 @@
 use anyhow::{Result, ensure};
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
-use sluice_crds::{QUEUE_NAME_LABEL, QUEUE_REQUIRED_GATE};
+use sluice_crds::{HELD_ANNOTATION, QUEUE_NAME_LABEL, QUEUE_REQUIRED_GATE};
 use sluice_testbed::eventually;
 
 use crate::protection::roads_compared::verdict;
 use crate::support::admission::{Admission, play};
 use crate::support::enforcement::{Fate, enforce};
-use crate::support::objects::{GATES, Job, quota};
+use crate::support::made_up::controlled_by;
+use crate::support::objects::{GATES, Job, quota, with};
 use crate::support::persist::answered;
 use crate::support::pods::Pod;
 use crate::support::{DEADLINE, Scene, into_value};
 
 const LEFT: &str = "metadata.labels[sluice.dev/queue-name]: Forbidden: may not be removed, as namespace \"NS\" requires a queue; name another LocalQueue";
 const LIFTED: &str = "metadata.annotations[kueue.x-k8s.io/admission-gated-by]: Forbidden: only its owners may lift the gate \"sluice.dev/queue-required\": user \"system:serviceaccount:NS:tenant\" cannot lift gates.sluice.dev \"queue-required.sluice.dev\" in namespace \"NS\"; set metadata.labels[sluice.dev/queue-name], and Sluice lifts it, or create the object anew with that label";
+const NEEDED: &str = "metadata.labels[sluice.dev/queue-name]: Required value: namespace \"NS\" requires a queue: must be the name of a LocalQueue of the namespace";
+const NEEDED_ANEW: &str = "metadata.labels[sluice.dev/queue-name]: Required value: namespace \"NS\" requires a queue: must be the name of a LocalQueue of the namespace; delete the pod and create it again with the label";
 const TAKEN: &str = "taken";
 
 /// What is edited, and the verdict.
@@ -37,13 +40,39 @@ fn rows() -> Vec<Row> {
     let left = json!({"labels": {(QUEUE_NAME_LABEL): null}});
     let labelled = json!({"labels": {"tests/seen": "yes"}});
     let ungated = json!({"annotations": {(GATES): null}});
+    // Sluice would start it, as neither a queue nor a gate holds it.
+    let marked = json!({"annotations": {(HELD_ANNOTATION): "true"}});
+    let alone = json!({"ownerReferences": null});
     vec![
         row("Job", "queued", labelled, TAKEN),
         row("Job", "queued", left.clone(), LEFT),
         row("Job", "held", ungated.clone(), LIFTED),
+        row("Job", "gated", ungated.clone(), NEEDED),
+        row("Job", "paused", marked, NEEDED),
+        row("Job", "part", alone, NEEDED),
         row("Pod", "waits", left, LEFT),
+        row("Pod", "gated", ungated.clone(), NEEDED_ANEW),
         row("Pod", "born-held", ungated, LIFTED),
     ]
+}
+
+/// What is there before the namespace requires a queue.
+async fn before(scene: &Scene<'_>) -> Result<Vec<Value>> {
+    let owner = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "above"}});
+    let owner = scene.create(&owner).await?;
+    let suspended = |name: &str| with(Job::new(name).json(), "/spec/suspend", json!(true));
+    Ok(vec![
+        Job::new("queued").queue("q").cpu("9").json(),
+        Job::new("gated").gates("acme.io/x").json(),
+        suspended("paused"),
+        with(
+            suspended("part"),
+            "/metadata/ownerReferences",
+            controlled_by(&owner),
+        ),
+        Pod::new("waits").queue("q").cpu("9").json(),
+        Pod::new("gated").annotation(GATES, "acme.io/x").json(),
+    ])
 }
 
 /// The verdict on one edit, which is only tried.
@@ -108,12 +137,7 @@ async fn webhooks_and_policies_judge_jobs_by_their_status_the_same() -> Result<(
     for admission in [Admission::Webhooks, Admission::Policies] {
         play(admission, "roads-of-jobs", async |scene| {
             scene.queue(&[quota("cpu", "1")]).await?;
-            scene
-                .create(&Job::new("queued").queue("q").cpu("9").json())
-                .await?;
-            scene
-                .create(&Pod::new("waits").queue("q").cpu("9").json())
-                .await?;
+            scene.create_all(&before(scene).await?).await?;
             enforce(scene, Some("Hold"), Fate::Held).await?;
             let held = scene.create(&Job::new("held").json()).await?;
             ensure!(

@@ -41,8 +41,17 @@ pub(super) fn mutating(options: &Options) -> impl Iterator<Item = AppliedWebhook
 
 /// Requests for objects that JobKinds declare, by these operations, and for new pods.
 fn objects(options: &Options, operations: &[&str]) -> impl Iterator<Item = RuleWithOperations> {
+    let is_edited = operations.contains(&"UPDATE");
     let jobs = options.managed();
-    let jobs = jobs.map(|resource| job_rule(resource, &[], operations));
+    let jobs = jobs.map(move |resource| {
+        // What has an object start, such as the mark of Sluice, or a lost controller, may be written by the status.
+        let below: &[String] = if is_edited {
+            &resource.subresources
+        } else {
+            &[]
+        };
+        job_rule(resource, below, operations)
+    });
     jobs.chain([pod_rule("pods", &["CREATE"])])
 }
 

@@ -1,5 +1,6 @@
 //! An edit by which an object without a queue begins to run where one is required: it is started, is marked so that Sluice
 //! starts it, loses its last gate or the controller above it, or is no exception any more. It is judged as if it were new.
+//! The mark, the gates and the controller can be written by the status too.
 
 use serde_json::Value;
 use sluice_kinds::HeldMark;
@@ -82,8 +83,7 @@ fn beginning(
         return Ok(None);
     };
     // The garbage collector takes references away. What is to leave its queue is judged by its label, what has gates by them.
-    if !request.sub_resource.is_empty()
-        || Author::of(request).is_kubernetes()
+    if Author::of(request).is_kubernetes()
         || queue_of(old, policy.queue_labels()).is_some()
         || !gate_annotations(edit.new).is_empty()
     {
@@ -99,10 +99,12 @@ fn beginning(
     if required.is_dry_run {
         return Ok(None);
     }
+    // An object grows by its spec, which a subresource leaves as it is.
+    let may_grow = request.sub_resource.is_empty();
     let begins_otherwise = !request.is_pod()
         && (is_started(request, old, edit.new, policy)
             || loses_controller(old, edit.new)
-            || enforced(request, old, policy)?.is_none());
+            || may_grow && enforced(request, old, policy)?.is_none());
     Ok(match (begins_otherwise, is_lifted) {
         (true, _) => Some(Beginning::Other),
         (false, true) => Some(Beginning::LastGateLifted),

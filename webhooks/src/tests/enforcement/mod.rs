@@ -2,3 +2,4 @@
 
 pub(super) mod jobs;
 mod makers;
+mod status;

@@ -100,9 +100,16 @@ pub(in crate::tests) fn judge_by(
     old: Option<&Value>,
     new: &Value,
 ) -> (Verdict, Vec<String>) {
+    judge_request(policy, &mk_request(user, old, new), permission)
+}
+
+pub(in crate::tests) fn judge_request(
+    policy: &Policy,
+    request: &Request,
+    permission: Permission,
+) -> (Verdict, Vec<String>) {
     let access = Fixed::new(permission);
-    let request = mk_request(user, old, new);
-    let verdict = futures::executor::block_on(has_rights(&request, policy, &access));
+    let verdict = futures::executor::block_on(has_rights(request, policy, &access));
     (verdict, access.1.into_inner().unwrap())
 }
 

@@ -80,6 +80,28 @@ fn what_makes_jobs_and_pods_is_judged_and_never_changed() {
     assert_eq!(resources(&validating), [&managed[..], &makers].concat());
 }
 
+/// What has an object start may be written there.
+#[test]
+fn the_status_of_what_is_judged_is_judged() {
+    let [validating, mutating] = both();
+    for (configuration, expected) in [
+        (validating, json!(["jobs", "jobs/status"])),
+        (mutating, json!(["jobs"])),
+    ] {
+        let webhook = of(&configuration, "enforcement-by-label.gates.sluice.dev");
+        assert_eq!(webhook["rules"][0]["resources"], expected);
+    }
+    let marked = mk_job(&[], &[("sluice.dev/held", "true")], true);
+    let [validating, _] = both();
+    assert!(is_asked(
+        &validating,
+        validating["webhooks"].as_array().unwrap().len() - 1,
+        USER,
+        Some(&mk_job(&[], &[], true)),
+        &marked
+    ));
+}
+
 fn maker(api_version: &str, kind: &str) -> Value {
     let mut object = mk_job(&[(QUEUE, "q")], &[], false);
     object["apiVersion"] = json!(api_version);
