@@ -24,6 +24,10 @@ pub struct Guard {
     tokens: Tokens,
 }
 
+/// The token that a request was let pass with. It may be another one when the answer is made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Token(pub String);
+
 /// Why a request is not answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
@@ -70,16 +74,21 @@ impl Guard {
         }
     }
 
-    /// The token, for a request that was let pass.
-    pub fn session(&self) -> &str {
+    /// The token.
+    pub fn session(&self) -> String {
         self.tokens.session()
     }
 
-    /// Whether a request is answered.
+    /// Waits until the code for the browser was presented twice. The token is another one then.
+    pub async fn stolen(&self) {
+        self.tokens.stolen().await;
+    }
+
+    /// Lets a request pass. If it needs the token, that is what it has presented, or got for the code.
     ///
     /// # Errors
-    /// Why it is not.
-    pub fn check(&self, request: &Parts, now: Instant) -> Result<(), Refusal> {
+    /// Why it is not answered.
+    pub fn check(&self, request: &Parts, now: Instant) -> Result<Option<Token>, Refusal> {
         if request.method != Method::GET {
             return Err(Refusal::Method);
         }
@@ -95,7 +104,7 @@ impl Guard {
         }
         let path = request.uri.path();
         if !path.starts_with(API) {
-            return Ok(());
+            return Ok(None);
         }
         // A browser says where a request comes from. `none` is the user himself.
         match Header::of(headers, "sec-fetch-site") {
@@ -106,15 +115,16 @@ impl Guard {
             Header::One(header) => header.strip_prefix(SCHEME),
             _ => None,
         };
-        let is_known = presented.is_some_and(|presented| {
-            self.tokens.is_session(presented)
-                || (path == SESSION && self.tokens.redeem(presented, now))
+        let token = presented.and_then(|presented| {
+            if self.tokens.is_session(presented) {
+                Some(presented.to_owned())
+            } else if path == SESSION {
+                self.tokens.redeem(presented, now)
+            } else {
+                None
+            }
         });
-        if is_known {
-            Ok(())
-        } else {
-            Err(Refusal::Token)
-        }
+        token.map_or(Err(Refusal::Token), |token| Ok(Some(Token(token))))
     }
 }
 
@@ -163,7 +173,7 @@ mod tests {
     fn only_the_page_itself_reads_and_only_with_the_token() {
         let (tokens, _) = Tokens::new().unwrap();
         let bearer = format!("Bearer {}", tokens.session());
-        let bare = tokens.session().to_owned();
+        let bare = tokens.session();
         let guard = Guard::new(8001, tokens);
         let host = ("host", "127.0.0.1:8001");
         let token = ("authorization", bearer.as_str());
@@ -327,13 +337,15 @@ mod tests {
         ];
         for (name, method, path, headers, expected) in cases {
             let request = request(method, path, &headers);
-            assert_eq!(guard.check(&request, Instant::now()), expected, "{name}");
+            let passed = guard.check(&request, Instant::now());
+            assert_eq!(passed.map(drop), expected, "{name}");
         }
     }
 
     #[test]
     fn the_code_opens_a_session_once_and_nothing_else() {
         let (tokens, code) = Tokens::new().unwrap();
+        let token = Token(tokens.session());
         let guard = Guard::new(8001, tokens);
         let bearer = format!("Bearer {code}");
         let headers = [
@@ -342,7 +354,29 @@ mod tests {
         ];
         let check = |path| guard.check(&request("GET", path, &headers), Instant::now());
         assert_eq!(check("/api/queues"), Err(Refusal::Token));
-        assert_eq!(check("/api/session"), Ok(()));
+        assert_eq!(check("/api/session"), Ok(Some(token)));
         assert_eq!(check("/api/session"), Err(Refusal::Token));
+    }
+
+    #[test]
+    fn a_code_that_is_presented_twice_ends_the_session_that_it_opened() {
+        let (tokens, code) = Tokens::new().unwrap();
+        let guard = Guard::new(8001, tokens);
+        let check = |path, token: &str| {
+            let bearer = format!("Bearer {token}");
+            let headers = [
+                ("host", "127.0.0.1:8001"),
+                ("authorization", bearer.as_str()),
+            ];
+            guard.check(&request("GET", path, &headers), Instant::now())
+        };
+        let got = check("/api/session", &code);
+        let Ok(Some(Token(stolen))) = got else {
+            panic!("{got:?}");
+        };
+        assert!(check("/api/queues", &stolen).is_ok());
+        assert_eq!(check("/api/session", &code), Err(Refusal::Token));
+        assert_eq!(check("/api/queues", &stolen), Err(Refusal::Token));
+        assert!(check("/api/queues", &guard.session()).is_ok());
     }
 }

@@ -3,6 +3,7 @@
 //!
 //! | what | what lives there |
 //! |---|---|
+//! | `invitation` | the file that leads the browser to the page, which only the caller can read |
 //! | `token` | the secret in the address, and the code for the browser that is opened |
 //! | `guard` | which requests are answered: host, origin, method, token. Pure |
 //! | `problem` | what could not be shown, and why, as the page gets it |
@@ -16,19 +17,24 @@
 mod answers;
 mod assets;
 mod guard;
+mod invitation;
 mod problem;
 mod routes;
 mod serve;
 mod token;
 
 use std::io::{self, IsTerminal as _};
+use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
 use thiserror::Error;
 
 use self::answers::Viewer;
-use self::token::Tokens;
+use self::guard::Guard;
+use self::invitation::Invitation;
+use self::token::{Tokens, random};
 use crate::cluster::{Cluster, ClusterError, Connection, Namespaces, Tell, Told, run};
 use crate::simulate::parse_span;
 
@@ -114,9 +120,8 @@ impl Web {
             "Serving on {page}{}\nPress Ctrl-C to end.\n",
             tokens.session()
         )))?;
-        // The arguments of a program are seen by all users of the machine: the browser gets a code that works once.
         let opens = !self.no_open && (self.open || io::stdout().is_terminal());
-        if opens && let Err(error) = open::that_detached(format!("{page}{code}")) {
+        if opens && let Err(error) = open(&format!("{page}{code}"), &tokens) {
             let text = format!("no browser could be opened, so open the address: {error}");
             tell(Told::Note(text))?;
         }
@@ -126,8 +131,31 @@ impl Web {
             namespace,
             self.duration,
         );
-        let router = routes::router(viewer, tokens, address.port());
-        serve::until_ended(listener, router).await;
+        let guard = Arc::new(Guard::new(address.port(), tokens));
+        let router = routes::router(viewer, Arc::clone(&guard));
+        let mut served = pin!(serve::until_ended(listener, router));
+        tokio::select! {
+            () = served.as_mut() => return Ok(()),
+            () = guard.stolen() => {}
+        }
+        tell(Told::Note(format!(
+            "the code for the browser was presented twice, so another user of this machine may have opened the page. What \
+             was open is closed; open {page}{}",
+            guard.session()
+        )))?;
+        served.await;
         Ok(())
     }
+}
+
+/// Opens the browser at an address that has the code. The arguments of a program are seen by all users of the machine, so
+/// the browser gets the address from a file, which stays until the code is spent.
+fn open(address: &str, tokens: &Tokens) -> io::Result<()> {
+    let name = random().map_err(|why| io::Error::other(why.to_string()))?;
+    let invitation = Invitation::new(&std::env::temp_dir(), &name, address)?;
+    let opened = open::that_detached(invitation.path());
+    if opened.is_ok() {
+        tokens.keep(invitation);
+    }
+    opened
 }

@@ -10,7 +10,7 @@ use axum::extract::{Path, Request, State};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use axum::{Json, Router};
+use axum::{Extension, Json, Router};
 use http::header::{
     ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, IF_NONE_MATCH,
     REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
@@ -23,9 +23,8 @@ use tokio::time::timeout;
 
 use super::answers::{Answer, QueueName, Session, Viewer};
 use super::assets::{self, PAGE};
-use super::guard::{API, Guard};
+use super::guard::{API, Guard, SESSION, Token};
 use super::problem::{Problem, Reason};
-use super::token::Tokens;
 
 /// Longest time that an answer takes.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(30);
@@ -60,17 +59,18 @@ const HEADERS: [(HeaderName, &str); 8] = [
 
 /// What all requests share.
 struct Desk {
-    guard: Guard,
+    guard: Arc<Guard>,
     answers: Semaphore,
 }
 
-/// What is served on this port.
-pub fn router(viewer: Viewer, tokens: Tokens, port: u16) -> Router {
+/// What is served to those whom the guard lets pass.
+pub fn router(viewer: Viewer, guard: Arc<Guard>) -> Router {
     let desk = Arc::new(Desk {
-        guard: Guard::new(port, tokens),
+        guard,
         answers: Semaphore::new(ANSWERS_MAX),
     });
     let api = Router::new()
+        .route(SESSION, get(session))
         .route("/api/queues", get(queues))
         .route("/api/clusterqueues/{name}", get(cluster_queue))
         .route(
@@ -94,14 +94,8 @@ pub fn router(viewer: Viewer, tokens: Tokens, port: u16) -> Router {
         )
         .route("/api/gates", get(gates))
         .route("/api/flavors", get(flavors))
-        .with_state(viewer.clone());
-    let session = Router::new()
-        .route("/api/session", get(session))
-        .with_state((viewer, desk.clone()));
-    let mut router = api
-        .merge(session)
-        .route("/assets/{*name}", get(asset))
-        .fallback(nothing);
+        .with_state(viewer);
+    let mut router = api.route("/assets/{*name}", get(asset)).fallback(nothing);
     for view in [
         "/",
         "/queues",
@@ -119,9 +113,13 @@ pub fn router(viewer: Viewer, tokens: Tokens, port: u16) -> Router {
 
 /// Lets a request pass or not, and finishes the answer.
 async fn guarded(State(desk): State<Arc<Desk>>, request: Request, next: Next) -> Response {
-    let (parts, body) = request.into_parts();
+    let (mut parts, body) = request.into_parts();
     let known = parts.headers.get(IF_NONE_MATCH).cloned();
-    let refusal = desk.guard.check(&parts, Instant::now()).err();
+    let checked = desk.guard.check(&parts, Instant::now());
+    let refusal = checked.as_ref().err().copied();
+    if let Ok(Some(token)) = checked {
+        parts.extensions.insert(token);
+    }
     let is_api = parts.uri.path().starts_with(API);
     let mut response = match refusal {
         Some(refusal) => {
@@ -214,8 +212,11 @@ async fn asset(Path(name): Path<String>) -> Response {
     }
 }
 
-async fn session(State((viewer, desk)): State<(Viewer, Arc<Desk>)>) -> Json<Session> {
-    Json(viewer.session(desk.guard.session()))
+async fn session(
+    State(viewer): State<Viewer>,
+    Extension(Token(token)): Extension<Token>,
+) -> Json<Session> {
+    Json(viewer.session(token))
 }
 
 async fn queues(State(viewer): State<Viewer>) -> impl IntoResponse {

@@ -79,12 +79,12 @@ impl Viewer {
     }
 
     /// Where the page looks, and the token that it asks with.
-    pub fn session(&self, token: &str) -> Session {
+    pub fn session(&self, token: String) -> Session {
         Session {
             server: self.server.clone(),
             namespace: self.namespace.clone(),
             version: env!("CARGO_PKG_VERSION"),
-            token: token.to_owned(),
+            token,
         }
     }
 

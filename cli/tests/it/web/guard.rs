@@ -1,10 +1,15 @@
 //! Which requests are answered, without a cluster: nobody answers at the address of the kubeconfig.
 
+use std::fs;
 use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
+use sluice_testbed::eventually;
 
 use super::served::Served;
 use crate::gates::{kubeconfig, run};
@@ -12,6 +17,88 @@ use crate::gates::{kubeconfig, run};
 /// A port where nobody answers.
 fn nobody() -> Result<u16> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
+}
+
+/// A folder with a program that is started in place of a browser. It keeps its arguments in the file `arguments`.
+fn browser(name: &str) -> Result<PathBuf> {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    fs::create_dir_all(&folder)?;
+    let kept = folder.join("arguments");
+    if kept.exists() {
+        fs::remove_file(&kept)?;
+    }
+    let program = folder.join("xdg-open");
+    let text = format!(
+        "#!/bin/sh\necho \"$*\" >'{0}.new'\n/bin/mv '{0}.new' '{0}'\n",
+        kept.display()
+    );
+    fs::write(&program, text)?;
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755))?;
+    Ok(folder)
+}
+
+/// What that was started with.
+async fn arguments(programs: &Path) -> Result<String> {
+    let within = Duration::from_mins(1);
+    eventually("the browser to be started", within, async || {
+        Ok::<_, anyhow::Error>(fs::read_to_string(programs.join("arguments"))?)
+    })
+    .await
+}
+
+/// Others can see the arguments of the browser. What they name only its owner can read, and who comes second is told.
+#[tokio::test]
+async fn the_arguments_of_the_browser_open_nothing() -> Result<()> {
+    let programs = browser("web-browser")?;
+    let mut served = Served::opening(&kubeconfig("web-opens", nobody()?), &programs)?;
+    let arguments = arguments(&programs).await?;
+    let file = Path::new(arguments.trim());
+    ensure!(
+        !arguments.contains("token") && file.is_absolute(),
+        "{arguments}"
+    );
+    let folder = file.parent().context("no folder")?;
+    for (path, mode) in [(folder, 0o700), (file, 0o600)] {
+        let found = fs::metadata(path)?.permissions().mode() & 0o777;
+        assert_eq!(found, mode, "{}", path.display());
+    }
+    let page = fs::read_to_string(file)?;
+    let address = format!("0; url=http://{}/#token=", served.host);
+    let (_, code) = page.split_once(&address).context("no address")?;
+    let (code, _) = code.split_once('"').context("no code")?;
+    ensure!(code != served.token, "the file has the token itself");
+    let ask = |served: &Served, token: &str| {
+        let token = format!("Bearer {token}");
+        let headers = [("Host", served.host.as_str()), ("Authorization", &token)];
+        served.ask("GET", "/api/session", &headers)
+    };
+    let session: Value = serde_json::from_str(&ask(&served, code)?.body)?;
+    assert_eq!(session["token"], served.token.as_str());
+    ensure!(!folder.exists(), "the code is spent, and its file stays");
+    assert_eq!(ask(&served, code)?.status, 401);
+    assert_eq!(ask(&served, &served.token)?.status, 401);
+    let told = served.told()?;
+    let prefix = format!(
+        "note: the code for the browser was presented twice, so another user of this machine may have opened the page. What \
+         was open is closed; open http://{}/#token=",
+        served.host
+    );
+    let token = told.trim().strip_prefix(&prefix).context(told.clone())?;
+    assert_eq!(ask(&served, token)?.status, 200);
+    ensure!(served.end()?.success());
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_file_for_the_browser_goes_away_at_the_end() -> Result<()> {
+    let programs = browser("web-browser-ends")?;
+    let served = Served::opening(&kubeconfig("web-ends", nobody()?), &programs)?;
+    let arguments = arguments(&programs).await?;
+    let file = Path::new(arguments.trim());
+    ensure!(file.exists(), "{} is not there", file.display());
+    ensure!(served.end()?.success());
+    ensure!(!file.exists(), "{} stays", file.display());
+    Ok(())
 }
 
 /// Method, path and headers of a request, and the status of its answer.

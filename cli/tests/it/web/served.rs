@@ -32,11 +32,16 @@ pub(super) struct Answer {
 impl Served {
     /// Serves as the user of `kubeconfig`.
     pub(super) fn start(kubeconfig: &Path, arguments: &[&str]) -> Result<Self> {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_kubectl-sluice"))
-            .args(["web", "--no-open", "--kubeconfig"])
-            .arg(kubeconfig)
-            .args(arguments)
-            .env_remove("KUBECONFIG")
+        Self::of(plugin(kubeconfig).arg("--no-open").args(arguments))
+    }
+
+    /// The same, and opens the browser by a program in the folder `programs`.
+    pub(super) fn opening(kubeconfig: &Path, programs: &Path) -> Result<Self> {
+        Self::of(plugin(kubeconfig).arg("--open").env("PATH", programs))
+    }
+
+    fn of(command: &mut Command) -> Result<Self> {
+        let mut child = command
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()?;
@@ -103,11 +108,28 @@ impl Served {
         Ok(serde_json::from_str(&answer.body)?)
     }
 
+    /// The next line that it tells besides.
+    pub(super) fn told(&mut self) -> Result<String> {
+        let stderr = self.child.stderr.as_mut().context("no standard error")?;
+        let (mut line, mut byte) = (Vec::new(), [0]);
+        while !line.ends_with(b"\n") && stderr.read(&mut byte)? == 1 {
+            line.extend(byte);
+        }
+        Ok(String::from_utf8(line)?)
+    }
+
     /// Ends it as Ctrl-C does.
     pub(super) fn end(mut self) -> Result<ExitStatus> {
         send_signal(self.child.id(), "INT")?;
         Ok(self.child.wait()?)
     }
+}
+
+fn plugin(kubeconfig: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-sluice"));
+    command.args(["web", "--kubeconfig"]).arg(kubeconfig);
+    command.env_remove("KUBECONFIG");
+    command
 }
 
 impl Drop for Served {
