@@ -11,7 +11,11 @@ export function withQuery(changes) {
   return text ? `${location.pathname}?${text}` : location.pathname;
 }
 
-/** What asks for something else begins at its first page. */
+/** By what a view is refined. All else in the query says which page of a list is shown. */
+const REFINES = new Set(["search", "namespace", "state"]);
+
+/** What asks for something else begins at the first page of each list. */
 export function refined(changes) {
-  return withQuery({ page: null, holding: null, ...changes });
+  const pages = [...new URLSearchParams(location.search).keys()].filter((name) => !REFINES.has(name));
+  return withQuery({ ...Object.fromEntries(pages.map((name) => [name, null])), ...changes });
 }

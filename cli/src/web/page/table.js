@@ -9,12 +9,12 @@ const ROWS = 100;
 /**
  * `columns` are `{title, cell, kind}`. `kind` is a class: number, narrow, wide, full. The one with `heads`, or the first
  * one, is the header of its row.
- * `pages` names the parameter of the address that says which page, if the list may be long.
+ * `pages` names the parameter of the address that says which page; each list of a view has its own.
  */
 export function table({ label, columns, rows, key, group, query, noun = "row", pages = "page" }) {
   const header = columns.find(({ heads }) => heads) ?? columns[0];
   const last = Math.max(1, Math.ceil(rows.length / ROWS));
-  const page = Math.min(last, Math.max(1, Number.parseInt(query?.get(pages) ?? "1", 10) || 1));
+  const page = Math.min(last, Math.max(1, Number.parseInt(query.get(pages) ?? "1", 10) || 1));
   const shown = rows.slice((page - 1) * ROWS, page * ROWS);
   return h("div.sheet", null,
     h("table.stacks", { "aria-label": label, "aria-rowcount": rows.length + 1 },

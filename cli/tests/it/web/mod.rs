@@ -4,5 +4,7 @@ mod browser;
 mod chromium;
 mod cluster;
 mod guard;
+mod lists;
 mod served;
+mod stage;
 mod tenants;

@@ -4,8 +4,8 @@ import { h } from "../dom.js";
 import { jobLink } from "../parts.js";
 import { table } from "../table.js";
 
-/** The explanation of a job of this namespace. */
-export function explanation(told, namespace) {
+/** The explanation of a job of this namespace. `query` says which page of the flavors. */
+export function explanation(told, namespace, query) {
   const rows = [
     ["Ahead", ahead(told, namespace)],
     ["Ever fits", told.canEverBeAdmitted === false ? "No: it requests more than the ClusterQueue can ever provide, or no flavor suits its pods" : null],
@@ -21,7 +21,7 @@ export function explanation(told, namespace) {
   return [
     h("h2", null, told.state === "Admitted" ? "What it got" : "Why it waits"),
     rows.length > 0 && h("div.sheet", null, h("dl.facts", null, rows.map(([name, value]) => [h("dt", null, name), h("dd", null, value)]))),
-    tried.length > 0 && [h("h2", null, "Flavors, in the order in which they are tried"), flavors(tried)],
+    tried.length > 0 && [h("h2", null, "Flavors, in the order in which they are tried"), flavors(tried, query)],
   ];
 }
 
@@ -55,10 +55,13 @@ function lines({ podSet, name, reason, message, resources }) {
   return resources.map((resource) => ({ podSet, name, reason, message: null, resource }));
 }
 
-function flavors(rows) {
+function flavors(rows, query) {
   return table({
     label: "Flavors that were tried",
     rows,
+    query,
+    noun: "result",
+    pages: "tried",
     key: ({ podSet, name, resource }) => `${podSet}/${name}/${resource.name ?? ""}`,
     columns: [
       { title: "Flavor", cell: ({ name, podSet }) => [h("span.name", null, name), h("span.tag", null, ` ${podSet}`)] },

@@ -15,13 +15,13 @@ export const view = {
     return [
       head("Flavors", h("span.sum", null, count(flavors.length, "flavor"))),
       h("div.tools", null, search(query, "flavor or queue"), flavors.length > 0 && legend()),
-      found.map(flavor),
+      found.map((one) => flavor(one, query)),
       !found.length && empty(flavors.length ? "No flavor is like that." : "There is no ResourceFlavor that you may see."),
     ];
   },
 };
 
-function flavor({ name, spec, quotas }) {
+function flavor({ name, spec, quotas }, query) {
   const labels = Object.entries(spec?.nodeLabels ?? {}).map(([key, value]) => `${key}=${value}`);
   const taints = (spec?.nodeTaints ?? []).map(({ key, value, effect }) => `${key}${value ? `=${value}` : ""}:${effect}`);
   return h("section", { "data-key": name, "aria-label": name },
@@ -31,6 +31,9 @@ function flavor({ name, spec, quotas }) {
     quotas.length > 0 && table({
       label: `Quota in ${name}`,
       rows: quotas,
+      query,
+      noun: "quota",
+      pages: `quota-${name}`,
       key: ({ queue, name: resource }) => `${queue}/${resource}`,
       columns: [
         { title: "ClusterQueue", cell: ({ queue }) => h("span.name", null, queueLink(queue)) },

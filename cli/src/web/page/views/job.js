@@ -30,7 +30,7 @@ export const view = {
         h("div", null,
           h("h2", null, "How it stands"),
           h("div.sheet", null, facts(explained, gates, estimated)),
-          explained?.explanation && explanation(explained.explanation, namespace),
+          explained?.explanation && explanation(explained.explanation, namespace, route.query),
           explained?.queue?.resources.length > 0 && [h("h2", null, `Quota of ${explained.queue.name}`),
             h("div.sheet", null, h("div.pad", null, bars(explained.queue.resources)))]),
         h("div", null, h("h2", null, "Its life"), h("div.sheet", null, life(turns)))),

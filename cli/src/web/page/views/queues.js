@@ -16,7 +16,7 @@ export const view = {
     return [
       head("Queues", h("span.sum", null, sums(queues, localQueues))),
       h("div.tools", null, search(query, "queue or cohort"), queues.length > 0 && legend()),
-      queues.length > 0 && tree(matching(nodes, has)),
+      queues.length > 0 && tree(matching(nodes, has), query),
       h("h2", null, "LocalQueues"),
       local.length ? locals(local, query) : empty("There is no LocalQueue here."),
     ];
@@ -45,7 +45,7 @@ function matching(nodes, has) {
   return nodes.filter((node) => kept.has(node));
 }
 
-function tree(nodes) {
+function tree(nodes, query) {
   const parents = [];
   const rows = nodes.map((node) => {
     parents.length = node.depth;
@@ -56,6 +56,8 @@ function tree(nodes) {
   return table({
     label: "Cohorts and ClusterQueues",
     rows,
+    query,
+    pages: "nodes",
     key: ({ kind, name }) => `${kind}/${name}`,
     group: ({ kind }) => kind === "Cohort",
     columns: [
