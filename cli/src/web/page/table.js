@@ -31,7 +31,8 @@ function cell({ title, cell: content, kind }, row, isHeader) {
 }
 
 function turn(page, last, total, name, noun) {
-  const link = (to, text) => (to < 1 || to > last ? null : h("a", { href: withQuery({ [name]: to > 1 ? to : null }) }, text));
+  // With keys, as the one that has the focus must not become the other.
+  const link = (to, text) => (to < 1 || to > last ? null : h("a", { "data-key": text, href: withQuery({ [name]: to > 1 ? to : null }) }, text));
   return h("nav.pages", { "aria-label": "Pages" },
     h("span", null, `${(page - 1) * ROWS + 1}–${Math.min(total, page * ROWS)} of ${count(total, noun)}`),
     link(page - 1, "Previous"), link(page + 1, "Next"));

@@ -18,6 +18,12 @@ fn queues(count: usize) -> Value {
     json!({"nodes": nodes.collect::<Vec<_>>(), "localQueues": local.collect::<Vec<_>>(), "problems": []})
 }
 
+/// A job that stands so, and has its state as its name.
+fn job(state: &str) -> Value {
+    json!({"namespace": "blue", "group": "batch", "kind": "Job", "name": state.to_lowercase(), "queue": "main",
+        "state": state, "priority": 0, "reason": "", "message": ""})
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn each_list_of_a_view_has_pages_of_its_own() -> Result<()> {
     let answers = json!({"/api/queues": queues(101)});
@@ -40,6 +46,32 @@ async fn each_list_of_a_view_has_pages_of_its_own() -> Result<()> {
     stage.browser.see(&["\nq-000"]).await?;
     let query: String = stage.value("location.search").await?;
     ensure!(query == "?search=q-00", "{query}");
+    stage.end().await
+}
+
+/// What is chosen by the keyboard keeps the focus, and does not become something else under it.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_focus_stays_on_what_was_chosen() -> Result<()> {
+    let answers = json!({"/api/queues": queues(201), "/api/jobs": {"jobs": [job("Pending")], "problems": []}});
+    let Some(stage) = Stage::start("focus", "/queues", &answers).await? else {
+        return Ok(());
+    };
+    let next = "const link = [...document.querySelectorAll('a')].find((one) => one.innerText === 'Next'); link.focus(); link.click()";
+    stage.browser.run::<()>(next).await?;
+    stage.browser.see(&["101–200 of 201 rows"]).await?;
+    let focused = "document.activeElement.innerText";
+    let text: String = stage.value(focused).await?;
+    ensure!(text == "Next", "{text:?} has the focus");
+    stage.browser.click("Jobs").await?;
+    stage.browser.see(&["Pending 1"]).await?;
+    let pending = "const link = [...document.querySelectorAll('.filters a')].at(-1); link.focus(); return link.innerText";
+    let text: String = stage.browser.run(pending).await?;
+    ensure!(text == "Pending 1", "{text:?}");
+    let jobs = json!({"jobs": [job("Pending"), job("Gated")], "problems": []});
+    stage.answer("/api/jobs", &jobs).await?;
+    stage.browser.see(&["Gated 1"]).await?;
+    let text: String = stage.value(focused).await?;
+    ensure!(text == "Pending 1", "{text:?} has the focus");
     stage.end().await
 }
 

@@ -43,7 +43,7 @@ function choice(namespaces, chosen) {
 
 function filters(jobs, wanted) {
   const numbers = Object.groupBy(jobs, (job) => job.state);
-  const link = (value, text, number) => h("li", null,
+  const link = (value, text, number) => h("li", { "data-key": text },
     h("a", { href: refined({ state: value }), "aria-current": value === wanted ? "true" : null }, `${text} ${number}`));
   const all = jobs.length - (numbers.Finished?.length ?? 0);
   return h("nav", { "aria-label": "States" }, h("ul.filters", null, link("", "Not finished", all),
