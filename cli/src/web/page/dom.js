@@ -29,9 +29,13 @@ export function show(target, ...children) {
 }
 
 function become(target, wanted) {
+  const kept = new Set([...wanted.children].map((child) => child.dataset?.key));
   const keyed = new Map();
-  for (const child of target.children) {
-    if (child.dataset?.key) keyed.set(child.dataset.key, child);
+  for (const child of [...target.children]) {
+    const key = child.dataset?.key;
+    // What is gone goes first: else all that follow it would be moved, and what is moved loses focus and selection.
+    if (key && !kept.has(key)) child.remove();
+    else if (key) keyed.set(key, child);
   }
   let at = target.firstChild;
   for (const next of [...wanted.childNodes]) {

@@ -49,6 +49,30 @@ async fn each_list_of_a_view_has_pages_of_its_own() -> Result<()> {
     stage.end().await
 }
 
+/// The first job leaves the list, while the reader is at another.
+#[tokio::test(flavor = "multi_thread")]
+async fn focus_and_selection_stay_when_the_head_of_a_list_leaves() -> Result<()> {
+    let jobs = |states: &[&str]| {
+        let jobs: Vec<Value> = states.iter().map(|state| job(state)).collect();
+        json!({"jobs": jobs, "problems": []})
+    };
+    let answers = json!({"/api/jobs": jobs(&["Gated", "Pending", "Admitted"])});
+    let Some(stage) = Stage::start("leaves", "/jobs", &answers).await? else {
+        return Ok(());
+    };
+    let chosen = "const link = [...document.querySelectorAll('tbody a')].find((one) => one.innerText === 'admitted'); \
+        link.focus(); getSelection().selectAllChildren(link)";
+    stage.browser.run::<()>(chosen).await?;
+    stage
+        .answer("/api/jobs", &jobs(&["Pending", "Admitted"]))
+        .await?;
+    stage.browser.see(&["2 jobs"]).await?;
+    let now = "[document.activeElement.innerText, getSelection().toString()]";
+    let now: [String; 2] = stage.value(now).await?;
+    ensure!(now == ["admitted", "admitted"], "{now:?}");
+    stage.end().await
+}
+
 /// What is chosen by the keyboard keeps the focus, and does not become something else under it.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_focus_stays_on_what_was_chosen() -> Result<()> {
