@@ -41,9 +41,10 @@ pub struct Waiting {
     node: Option<Node>,
     /// The LocalQueue, or those of the ClusterQueue that the caller may see.
     local_queues: Vec<Local>,
-    /// How many wait.
-    total: usize,
-    /// The first of them.
+    /// How many wait, if that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    total: Option<usize>,
+    /// The first of them; if it is not known how many they are, those that the caller may list.
     pending: Vec<Waiter>,
     /// Who holds quota, of those that the caller may see.
     holding: Vec<Holder>,
@@ -53,7 +54,9 @@ pub struct Waiting {
 #[derive(Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Waiter {
-    place: usize,
+    /// Its place in the queue, if that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    place: Option<usize>,
     namespace: String,
     kind: String,
     name: String,
@@ -143,7 +146,7 @@ impl Pending {
             self.position_in_cluster_queue
         };
         Waiter {
-            place: position.saturating_add(1),
+            place: Some(position.saturating_add(1)),
             namespace,
             kind,
             name,
@@ -184,7 +187,7 @@ impl Viewer {
         let (total, pending) = match told {
             Ok((total, pending)) => {
                 let pending = pending.into_iter().map(|one| one.into_waiter(is_local));
-                (total, pending.collect())
+                (Some(total), pending.collect())
             }
             // Neither Sluice nor the API server knows it.
             Err(Unseen::NotFound(why)) if is_nowhere && why.contains("not found") => {
@@ -197,8 +200,12 @@ impl Viewer {
             Err(why) => {
                 let text = format!("only jobs that you may list are shown as waiting: {why}");
                 problems.note(text);
-                let waiting = waiting(&objects, &own);
-                (waiting.len(), waiting)
+                let mut waiting = waiting(&objects, &own);
+                // Jobs of other namespaces may be among them, which the caller does not see.
+                if !is_local {
+                    waiting.iter_mut().for_each(|waiter| waiter.place = None);
+                }
+                (is_local.then_some(waiting.len()), waiting)
             }
         };
         let waiting = Waiting {
@@ -276,7 +283,7 @@ fn waiting(objects: &Objects, queues: &[&LocalQueue]) -> Vec<Waiter> {
     let waiting = waiting.into_iter().zip(1..);
     waiting
         .map(|(Holder { job, requests }, place)| Waiter {
-            place,
+            place: Some(place),
             namespace: job.namespace,
             kind: job.kind,
             name: job.name,
@@ -301,9 +308,64 @@ fn holding(objects: &Objects, queues: &[&LocalQueue]) -> Vec<Holder> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::Value;
+    use std::convert::Infallible;
+
+    use http::{Request, Response};
+    use kube::Client;
+    use kube::client::Body;
+    use serde_json::{Value, json};
 
     use super::*;
+
+    /// What a tenant is answered: his two jobs, his LocalQueue and his pods, and nothing of ClusterQueues.
+    fn tenant(path: &str) -> (u16, Value) {
+        let workload = |name: &str, priority: i32| {
+            json!({"apiVersion": "sluice.dev/v1alpha1", "kind": "Workload", "metadata": {"name": name, "namespace": "blue"},
+                "spec": {"queueName": "main", "priority": priority, "podSets": [], "active": true}})
+        };
+        let queue = json!({"apiVersion": "sluice.dev/v1alpha1", "kind": "LocalQueue",
+            "metadata": {"name": "main", "namespace": "blue"}, "spec": {"clusterQueue": "team-a"}});
+        let list = |items: Value| (200, json!({"metadata": {}, "items": items}));
+        match path {
+            "/apis/sluice.dev/v1alpha1/namespaces/blue/workloads" => {
+                list(json!([workload("low", 0), workload("high", 5)]))
+            }
+            "/apis/sluice.dev/v1alpha1/namespaces/blue/localqueues" => list(json!([queue])),
+            "/api/v1/namespaces/blue/pods" => list(json!([])),
+            _ => (
+                403,
+                json!({"kind": "Status", "status": "Failure", "reason": "Forbidden", "code": 403, "message": "not for you"}),
+            ),
+        }
+    }
+
+    /// Jobs of other tenants may be ahead of those that a tenant sees in a ClusterQueue. His LocalQueue is all his.
+    #[tokio::test]
+    async fn who_does_not_see_all_that_wait_is_told_no_places() {
+        let answering = tower::service_fn(async |request: Request<Body>| {
+            let (code, body) = tenant(request.uri().path());
+            let body = Body::from(body.to_string().into_bytes());
+            Ok::<_, Infallible>(Response::builder().status(code).body(body).unwrap())
+        });
+        let client = Client::new(answering, "default");
+        let viewer = Viewer::new(client, String::new(), "blue".to_owned(), None);
+        let told = async |queue| {
+            let answer = viewer.waiting(queue).await.unwrap();
+            let answer = serde_json::to_value(&answer).unwrap();
+            let pending = answer["pending"].as_array().unwrap().iter();
+            let pending = pending.map(|one| (one["name"].clone(), one.get("place").cloned()));
+            (answer.get("total").cloned(), pending.collect::<Vec<_>>())
+        };
+        let cluster = QueueName::Cluster("team-a".to_owned());
+        let places = vec![(json!("high"), None), (json!("low"), None)];
+        assert_eq!(told(cluster).await, (None, places));
+        let local = QueueName::Local("blue".to_owned(), "main".to_owned());
+        let places = vec![
+            (json!("high"), Some(json!(1))),
+            (json!("low"), Some(json!(2))),
+        ];
+        assert_eq!(told(local).await, (Some(json!(2)), places));
+    }
 
     /// The example in the page for users, and a group of pods.
     #[test]
@@ -313,14 +375,14 @@ mod tests {
         let (example, _) = example.split_once("```").unwrap();
         let example: Value = serde_json::from_str(example).unwrap();
         let mut pending: Vec<Pending> = serde_json::from_value(example["items"].clone()).unwrap();
-        let group = serde_json::json!({"metadata": {"name": "crew-pod-group", "namespace": "team-a"},
+        let group = json!({"metadata": {"name": "crew-pod-group", "namespace": "team-a"},
             "job": {"kind": "Pod", "name": "crew"}, "positionInClusterQueue": 9, "positionInLocalQueue": 2});
         pending.push(serde_json::from_value(group).unwrap());
-        let waiters = |is_local| -> Vec<(usize, String, String)> {
+        let waiters = |is_local| -> Vec<(Option<usize>, String, String)> {
             let waiters = pending.iter().cloned().map(|one| one.into_waiter(is_local));
             waiters.map(|one| (one.place, one.kind, one.name)).collect()
         };
-        let of = |place, kind: &str, name: &str| (place, kind.to_owned(), name.to_owned());
+        let of = |place, kind: &str, name: &str| (Some(place), kind.to_owned(), name.to_owned());
         assert_eq!(
             waiters(false),
             [

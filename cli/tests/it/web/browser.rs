@@ -133,7 +133,7 @@ async fn queues_are_shown_with_who_waits_in_them() -> Result<()> {
     browser.click("team-a").await?;
     browser
         .see(&[
-            "Waiting, in order (3)",
+            "Those that you may list (3)",
             "urgent",
             "3 more cpu is needed",
             "Holding quota (1)",

@@ -139,3 +139,25 @@ async fn the_flavors_that_were_tried_have_pages() -> Result<()> {
     stage.browser.see(&["f-100"]).await?;
     stage.end().await
 }
+
+/// Who waits is known only as far as the reader may list it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_queue_that_is_not_seen_in_full_shows_no_places() -> Result<()> {
+    let waits = json!({"namespace": "blue", "kind": "Job", "name": "train", "queue": "main", "priority": 0,
+        "requests": {}, "reason": "", "message": ""});
+    let queue = json!({"localQueues": [], "pending": [waits], "holding": [], "problems": []});
+    let answers = json!({"/api/clusterqueues/team-a": queue});
+    let Some(stage) = Stage::start("unseen", "/clusterqueues/team-a", &answers).await? else {
+        return Ok(());
+    };
+    stage
+        .browser
+        .see(&["Those that you may list (1)", "train"])
+        .await?;
+    ensure!(
+        !stage.has("Place").await?,
+        "{}",
+        stage.browser.text().await?
+    );
+    stage.end().await
+}

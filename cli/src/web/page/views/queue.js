@@ -21,20 +21,27 @@ export const view = {
     const found = (list) => list.filter((job) => has(job.namespace, job.kind, job.name, job.queue, job.reason));
     const [waits, holds] = [found(pending), found(holding)];
     const estimated = estimates(view.estimates(route));
+    // Who may not read the queue does not know who else waits.
+    const known = total !== undefined;
     return [
       h("div.head", null, h("p.crumb", null, h("a", { href: "/queues" }, "Queues"), isLocal ? ` / ${parts[0]}` : ""),
         h("h1", null, parts.at(-1)), h("span.sum", null, isLocal ? "LocalQueue" : "ClusterQueue")),
       h("div.tools", null, search(query, "job"), node?.resources.length > 0 && legend()),
       quota(node, localQueues, isLocal),
-      h("h2", null, `Waiting, in order (${total.toLocaleString("en")})`),
-      total > pending.length && h("p.sum", null, `Listed are the first ${count(pending.length, "job")}.`),
-      total > 0 && h("div.tools", null, asker(estimated, "Estimate when they start")),
-      waits.length ? waiting(waits, query, isLocal, estimated.starts) : empty(total ? "No job is like that." : "Nobody waits."),
+      h("h2", null, known ? `Waiting, in order (${total.toLocaleString("en")})` : `Those that you may list (${pending.length.toLocaleString("en")})`),
+      known && total > pending.length && h("p.sum", null, `Listed are the first ${count(pending.length, "job")}.`),
+      pending.length > 0 && h("div.tools", null, asker(estimated, "Estimate when they start")),
+      waits.length ? waiting(waits, query, isLocal, known, estimated.starts) : empty(nobody(pending, known)),
       h("h2", null, `Holding quota (${holding.length.toLocaleString("en")})`),
       holds.length ? holders(holds, query, isLocal) : empty(holding.length ? "No job is like that." : "No job that you may see holds quota here."),
     ];
   },
 };
+
+function nobody(pending, known) {
+  if (pending.length) return "No job is like that.";
+  return known ? "Nobody waits." : "No job that you may list waits.";
+}
 
 function quota(node, localQueues, isLocal) {
   const own = localQueues[0];
@@ -67,16 +74,16 @@ function starts(estimated, key) {
   return [{ title: "Start", cell: (job) => (of.has(key(job)) ? start(of.get(key(job))) : null) }];
 }
 
-function waiting(rows, query, isLocal, estimated) {
+function waiting(rows, query, isLocal, known, estimated) {
   const key = ({ namespace, kind, name }) => `${namespace}/${kind}/${name}`;
   return table({
-    label: "Waiting, in order",
+    label: known ? "Waiting, in order" : "Those that you may list",
     rows,
     query,
     noun: "job",
     key,
     columns: [
-      { title: "Place", kind: "number", cell: ({ place }) => place },
+      known && { title: "Place", kind: "number", cell: ({ place }) => place },
       { title: "Job", heads: true, cell: job },
       ...where(isLocal),
       { title: "Priority", kind: "number", cell: ({ priority }) => priority },
@@ -84,7 +91,7 @@ function waiting(rows, query, isLocal, estimated) {
       { title: "Requests", cell: (one) => requests(one.requests) },
       ...starts(estimated, key),
       { title: "Why", kind: "wide", cell: ({ reason, message }) => why(reason, message) },
-    ],
+    ].filter(Boolean),
   });
 }
 
