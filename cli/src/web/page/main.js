@@ -21,6 +21,8 @@ let asked = null;
 let data = null;
 let failure = null;
 let at = null;
+/** What is older is no longer called live. */
+const LIVE = 10_000;
 
 /**
  * Shows the view of the address; asks for its data if that is another question than before. Where the reader `refines` a
@@ -33,7 +35,7 @@ function arrive({ isFirst = false, refines = false } = {}) {
   if (path !== asked || !path) {
     stop?.();
     [asked, failure] = [path, null];
-    if (!refines) data = null;
+    if (!refines) [data, at] = [null, null];
     if (path) stop = poll(path, news, failed);
     if (!isFirst && !refines) main.focus();
     if (!refines) window.scrollTo(0, 0);
@@ -64,7 +66,6 @@ function draw() {
   document.title = `${title} · Sluice`;
   if (!route) {
     show(main, failurePanel("There is no such view", "The address names none.", "h1"));
-    tell("live", "");
   } else if (data) {
     show(main, route.view.render(data, route, session), notes(data.problems));
   } else if (failure) {
@@ -75,8 +76,16 @@ function draw() {
   const isStale = failure !== null && data !== null;
   const [what, why] = isStale ? words(failure) : [];
   show(banner, isStale && h("p.banner", { role: "alert" }, `${what}: ${why} Shown is what was so at ${moment(at)}.`));
-  if (failure) tell("stale", at ? `Since ${moment(at)}` : "No answer");
-  else tell(data ? "live" : "loading", data ? "Live" : "Loading");
+  fresh();
+}
+
+/** Tells how old what is shown is. The ages in it are those of then. */
+function fresh() {
+  if (!current()) tell("live", "");
+  else if (failure) tell("stale", at ? `Since ${moment(at)}` : "No answer");
+  else if (!data) tell("loading", "Loading");
+  else if (Date.now() - at > LIVE) tell("stale", `As of ${moment(at)}`);
+  else tell("live", "Live");
 }
 
 /** A failure for people: what, and why. */
@@ -134,6 +143,9 @@ function paint(theme) {
 
 function listen() {
   follow(() => session && arrive());
+  // Answers stop coming while the page is hidden, and may take long.
+  setInterval(fresh, 1000);
+  document.addEventListener("visibilitychange", fresh);
   // The address with a new token, put into a tab that shows the page already, loads nothing.
   window.addEventListener("hashchange", () => {
     if (location.hash.startsWith("#token=")) begin();

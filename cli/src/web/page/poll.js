@@ -1,10 +1,12 @@
-// Asks again and again, as long as somebody looks: two seconds after each answer, or later if answers take long.
+// Asks again and again, as long as somebody looks: two seconds after each answer, or later if answers take long or fail.
 
 import { ask } from "./session.js";
 
 const PAUSE = 2000;
 /** An answer may take at most this part of the time. */
 const SHARE = 4;
+/** Longest pause after a failure: what comes back is to be seen soon. */
+const PAUSE_FAILED_MAX = 10_000;
 
 /** Asks `path` until it is stopped. `news` gets each answer, `failed` why there is none. Returns what stops it. */
 export function poll(path, news, failed) {
@@ -16,6 +18,7 @@ export function poll(path, news, failed) {
 async function run(path, news, failed, signal) {
   let etag = null;
   let known = null;
+  let failures = 0;
   while (!signal.aborted) {
     const begun = performance.now();
     try {
@@ -23,12 +26,15 @@ async function run(path, news, failed, signal) {
       if (signal.aborted) return;
       known = answer.data ?? known;
       etag = answer.etag;
+      failures = 0;
       news(known);
     } catch (failure) {
       if (signal.aborted) return;
+      failures += 1;
       failed(failure);
     }
-    await pause(Math.max(PAUSE, (performance.now() - begun) * SHARE), signal);
+    const after = failures ? Math.min(PAUSE_FAILED_MAX, PAUSE * 2 ** (failures - 1)) : (performance.now() - begun) * SHARE;
+    await pause(Math.max(PAUSE, after), signal);
     await looked(signal);
   }
 }

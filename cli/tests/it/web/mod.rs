@@ -8,3 +8,4 @@ mod lists;
 mod served;
 mod stage;
 mod tenants;
+mod times;
