@@ -33,6 +33,8 @@ pub enum Reason {
     Unauthorized,
     /// The API server does not answer, or not what was asked for.
     Unanswered,
+    /// There is one answer of its kind at a time, and another is being made.
+    Busy,
     /// Less is shown than there is.
     Note,
 }
@@ -69,6 +71,7 @@ impl Problem {
         match self.reason {
             Reason::Forbidden => StatusCode::FORBIDDEN,
             Reason::NotFound => StatusCode::NOT_FOUND,
+            Reason::Busy => StatusCode::SERVICE_UNAVAILABLE,
             // 401 is for the token of the page.
             Reason::Unauthorized | Reason::Unanswered | Reason::Note => StatusCode::BAD_GATEWAY,
         }

@@ -2,6 +2,7 @@
 //! time, beside the answers to other questions.
 
 use serde::Serialize;
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::job::called;
 use super::viewer::{Answer, Viewer};
@@ -53,6 +54,7 @@ impl Viewer {
     /// # Errors
     /// The API server does not answer, or another estimate is under way.
     pub async fn starts(&self, queue: QueueName) -> Result<Answer<Starts>, Problem> {
+        let under_way = self.under_way()?;
         let mut problems = Problems::default();
         let namespace = match &queue {
             QueueName::Cluster(_) => None,
@@ -62,7 +64,7 @@ impl Viewer {
         let queues = objects.queues.iter().filter(|local| queue.is(local));
         let jobs = super::waiting::of_queues(&objects, &queues.collect::<Vec<_>>());
         let pending = jobs.filter(|job| job.state == State::Pending);
-        self.estimated(pending.collect(), problems).await
+        self.estimated(pending.collect(), under_way, problems).await
     }
 
     /// When a job will start.
@@ -75,21 +77,27 @@ impl Viewer {
         kind: &str,
         name: &str,
     ) -> Result<Answer<Starts>, Problem> {
+        let under_way = self.under_way()?;
         let mut problems = Problems::default();
         let objects = self.objects(Some(namespace), &mut problems).await?;
         let called = called(kind, name);
         let jobs = objects.jobs().into_iter();
         let job = jobs.filter(|job| called.is_job(job)).take(1);
-        self.estimated(job.collect(), problems).await
+        self.estimated(job.collect(), under_way, problems).await
+    }
+
+    /// The right to make the one estimate. Who has to wait costs the cluster nothing.
+    fn under_way(&self) -> Result<OwnedSemaphorePermit, Problem> {
+        let under_way = self.estimates.clone().try_acquire_owned();
+        under_way.map_err(|_| unestimated(Reason::Busy, "another estimate is under way"))
     }
 
     async fn estimated(
         &self,
         jobs: Vec<Job>,
+        under_way: OwnedSemaphorePermit,
         mut problems: Problems,
     ) -> Result<Answer<Starts>, Problem> {
-        let under_way = self.estimates.clone().try_acquire_owned();
-        let under_way = under_way.map_err(|_| unestimated("another estimate is under way"))?;
         let estimated = estimate_starts_beside(
             &self.client,
             jobs,
@@ -98,7 +106,8 @@ impl Viewer {
             &mut problems.tell(),
         )
         .await;
-        let (jobs, notes) = estimated.map_err(|ended| unestimated(&ended.to_string()))?;
+        let (jobs, notes) =
+            estimated.map_err(|ended| unestimated(Reason::Unanswered, &ended.to_string()))?;
         for note in notes {
             problems.note(note);
         }
@@ -107,10 +116,40 @@ impl Viewer {
     }
 }
 
-fn unestimated(why: &str) -> Problem {
+fn unestimated(reason: Reason, why: &str) -> Problem {
     Problem {
         what: "the estimate".to_owned(),
-        reason: Reason::Unanswered,
+        reason,
         message: why.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use http::{Request, Response};
+    use kube::Client;
+    use kube::client::Body;
+
+    use super::*;
+
+    /// The page asks again of itself where nothing but another estimate is in the way.
+    #[tokio::test]
+    async fn another_estimate_under_way_is_a_reason_of_its_own() {
+        let refusing = tower::service_fn(async |_: Request<Body>| {
+            let refused = Response::builder().status(403);
+            Ok::<_, Infallible>(refused.body(Body::empty()).unwrap())
+        });
+        let client = Client::new(refusing, "default");
+        let viewer = Viewer::new(client, String::new(), "blue".to_owned(), None);
+        let other = viewer.under_way().unwrap();
+        let told = viewer.start("blue", "Job", "train").await.unwrap_err();
+        assert_eq!((told.reason, told.status().as_u16()), (Reason::Busy, 503));
+        let queue = QueueName::Cluster("team-a".to_owned());
+        let told = viewer.starts(queue).await.unwrap_err();
+        assert_eq!(told.reason, Reason::Busy);
+        drop(other);
+        assert!(viewer.start("blue", "Job", "train").await.is_ok());
     }
 }

@@ -4,44 +4,54 @@ import { h } from "./dom.js";
 import { moment } from "./format.js";
 import { ask } from "./session.js";
 
-let known = { path: null };
+/** How many are kept. */
+const KNOWN_MAX = 100;
 
-/** What is known of the estimates at a path: `isAsked` while they are made, then `starts` and `at`, or `failure`. */
+/** What is known, by path, the latest last: an answer is kept also if another view is shown when it comes. */
+const known = new Map();
+
+/**
+ * What is known of the estimates at a path: `isAsked` while they are made, `isBusy` while another estimate is, then `starts`
+ * and `at`, or `failure`.
+ */
 export function estimates(path) {
-  return known.path === path ? known : { path };
+  return known.get(path) ?? { path };
 }
 
-/** Whether nobody has asked for them yet. */
-export function isUnknown({ isAsked, starts, failure }) {
-  return !isAsked && !starts && !failure;
+/** Whether nobody has asked for them yet, or they have to be asked for again. */
+export function isUnknown({ isAsked, isBusy, starts, failure }) {
+  return !isAsked && (isBusy || (!starts && !failure));
 }
 
 /** Asks for them. `changed` is called with each state. */
 export async function estimate(path, changed) {
   const before = estimates(path);
   if (before.isAsked) return;
-  const asked = { ...before, isAsked: true };
-  known = asked;
+  keep({ ...before, isAsked: true });
   changed();
-  let answer;
   try {
     const { data } = await ask(path);
-    answer = { path, starts: data.starts, at: new Date() };
+    keep({ path, starts: data.starts, at: new Date() });
   } catch (failure) {
-    answer = { path, failure };
+    const { starts, at } = before;
+    keep(failure.reason === "Busy" ? { path, starts, at, isBusy: true } : { path, failure });
   }
-  // Another path may have been asked for meanwhile.
-  if (known !== asked) return;
-  known = answer;
   changed();
 }
 
+function keep(state) {
+  known.delete(state.path);
+  known.set(state.path, state);
+  if (known.size > KNOWN_MAX) known.delete(known.keys().next().value);
+}
+
 /** What asks for them, and how far that is. */
-export function asker({ path, isAsked, starts, failure, at }, text) {
+export function asker({ path, isAsked, isBusy, starts, failure, at }, text) {
+  const isUnderWay = isAsked || isBusy;
   const done = starts && `Estimated at ${moment(at)}`;
   return [
-    h("button", { type: "button", "data-estimate": path, "aria-disabled": isAsked ? "true" : null }, starts ? "Estimate again" : text),
-    h("span.sub", { role: "status" }, isAsked ? "Estimating…" : failure ? `No estimate: ${failure.message}` : done),
+    h("button", { type: "button", "data-estimate": path, "aria-disabled": isUnderWay ? "true" : null }, starts ? "Estimate again" : text),
+    h("span.sub", { role: "status" }, isUnderWay ? "Estimating…" : failure ? `No estimate: ${failure.message}` : done),
   ];
 }
 

@@ -48,10 +48,16 @@ function news(answer) {
   [data, failure, at] = [answer, null, new Date()];
   draw();
   if (isFirst) announce(`${document.title.split(" · ")[0]} loaded`);
-  const route = current();
-  if (!route?.view.isEstimatedAtOnce?.(data)) return;
+  askForEstimates(current());
+}
+
+/** Asks for what is estimated at once, and again for what could not be as another estimate was under way. */
+function askForEstimates(route) {
+  if (!route?.view.estimates) return;
   const path = route.view.estimates(route);
-  if (isUnknown(estimates(path))) estimate(path, draw);
+  const known = estimates(path);
+  const isWanted = route.view.isEstimatedAtOnce?.(data) ?? known.isBusy;
+  if (isWanted && isUnknown(known)) estimate(path, draw);
 }
 
 function failed(why) {

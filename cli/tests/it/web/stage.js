@@ -7,7 +7,7 @@ window.fetch = (path) => {
   asked[path] = (asked[path] ?? 0) + 1;
   const answer = path === "/api/session" ? session : answers[path];
   if (answer === undefined) return new Promise(() => {});
-  const status = { Forbidden: 403, NotFound: 404 }[answer.problem?.reason] ?? (answer.problem ? 502 : 200);
+  const status = { Forbidden: 403, NotFound: 404, Busy: 503 }[answer.problem?.reason] ?? (answer.problem ? 502 : 200);
   return Promise.resolve(new Response(JSON.stringify(answer), { status }));
 };
 location.hash = "#token=00";

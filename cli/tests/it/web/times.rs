@@ -65,3 +65,46 @@ async fn what_failed_is_asked_again_soon() -> Result<()> {
     .await?;
     stage.end().await
 }
+
+fn pending(name: &str) -> Value {
+    let job = json!({"namespace": "blue", "group": "batch", "kind": "Job", "name": name, "queue": "main",
+        "state": "Pending", "priority": 0, "reason": "", "message": ""});
+    let explained = json!({"job": job, "requests": {}, "ahead": [], "told": []});
+    json!({"explained": explained, "gates": [], "turns": [], "problems": []})
+}
+
+/// One estimate is made at a time, so the second job has to wait for its turn. What was estimated stays known.
+#[tokio::test(flavor = "multi_thread")]
+async fn estimates_wait_for_their_turn_and_are_kept() -> Result<()> {
+    let path = |name: &str| format!("/api/namespaces/blue/jobs/Job/{name}");
+    let start = |name: &str| format!("{}/start", path(name));
+    let estimated = |name: &str, range: &str| {
+        let start = json!({"namespace": "blue", "kind": "Job", "name": name, "range": range, "because": "so"});
+        json!({"starts": [start], "problems": []})
+    };
+    let busy =
+        json!({"problem": {"what": "the estimate", "reason": "Busy", "message": "another one"}});
+    let answers = json!({path("one"): pending("one"), path("two"): pending("two"), start("one"): estimated("one", "at once"),
+        start("two"): busy});
+    let Some(stage) = Stage::start("estimates", "/jobs/blue/Job/one", &answers).await? else {
+        return Ok(());
+    };
+    stage.browser.see(&["at once", "Estimated at"]).await?;
+    let to = |name: &str| {
+        format!(
+            "history.pushState(null, '', '/jobs/blue/Job/{name}'); dispatchEvent(new PopStateEvent('popstate'))"
+        )
+    };
+    stage.browser.run::<()>(&to("two")).await?;
+    let text = stage.browser.see(&["Estimating…"]).await?;
+    ensure!(!text.contains("No estimate"), "{text}");
+    stage
+        .answer(&start("two"), &estimated("two", "in an hour"))
+        .await?;
+    stage.browser.see(&["in an hour"]).await?;
+    stage.browser.run::<()>(&to("one")).await?;
+    stage.browser.see(&["at once", "Estimated at"]).await?;
+    let asked: usize = stage.value(&format!("asked['{}']", start("one"))).await?;
+    ensure!(asked == 1, "asked {asked} times");
+    stage.end().await
+}
