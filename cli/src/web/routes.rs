@@ -299,12 +299,17 @@ fn named(name: String) -> Result<String, Problem> {
     }
 }
 
-/// The namespace, kind and name that a job may have.
+/// The namespace, kind and name that a job may have. The kind may have its API group behind it.
 fn named_job(
     (namespace, kind, name): (String, String, String),
 ) -> Result<(String, String, String), Problem> {
     let (namespace, name) = (named(namespace)?, named(name)?);
-    if kind.chars().all(|letter| letter.is_ascii_alphanumeric()) {
+    let (plain, group) = match kind.split_once('.') {
+        Some((plain, group)) => (plain, Some(group)),
+        None => (kind.as_str(), None),
+    };
+    let is_group = |group| sluice_kinds::names::subdomain(group, "").is_empty();
+    if plain.chars().all(|letter| letter.is_ascii_alphanumeric()) && group.is_none_or(is_group) {
         Ok((namespace, kind, name))
     } else {
         Err(unnamed(&kind))

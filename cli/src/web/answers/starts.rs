@@ -22,6 +22,7 @@ pub struct Starts {
 #[serde(rename_all = "camelCase")]
 struct Start {
     namespace: String,
+    group: String,
     kind: String,
     name: String,
     /// A range, in words.
@@ -40,6 +41,7 @@ impl Start {
         };
         Some(Self {
             namespace: job.namespace,
+            group: job.group,
             kind: job.kind,
             name: job.name,
             range,

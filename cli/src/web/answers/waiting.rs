@@ -8,10 +8,11 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt;
 use serde::{Deserialize, Serialize};
-use sluice_crds::{LocalQueue, Quantity, Workload};
+use sluice_crds::{GROUP, LocalQueue, Quantity, Workload};
 
 use super::queues::{Local, of_queue};
 use super::viewer::{Answer, Viewer};
+use crate::cluster::POD_GROUP;
 use crate::live::explain::requests::{Requests, held, held_by_pod, of_pod, of_workload};
 use crate::live::jobs::{Job, State};
 use crate::live::list::{Objects, all_pending};
@@ -58,6 +59,8 @@ struct Waiter {
     #[serde(skip_serializing_if = "Option::is_none")]
     place: Option<usize>,
     namespace: String,
+    /// The API group of its kind; empty for a pod and for a group of pods.
+    group: String,
     kind: String,
     name: String,
     queue: String,
@@ -108,7 +111,10 @@ struct Metadata {
 }
 
 #[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct Owner {
+    #[serde(default)]
+    api_group: String,
     kind: String,
     name: String,
 }
@@ -134,11 +140,13 @@ impl QueueName {
 impl Pending {
     fn into_waiter(self, is_local: bool) -> Waiter {
         let Metadata { name, namespace } = self.metadata;
-        let (kind, name) = match self.job {
+        let (group, kind, name) = match self.job {
             // A pod that is admitted by itself stands for itself; else it is a group of pods.
-            Some(job) if job.kind == "Pod" && job.name != name => ("PodGroup".to_owned(), job.name),
-            Some(job) => (job.kind, job.name),
-            None => ("Workload".to_owned(), name),
+            Some(job) if job.kind == "Pod" && job.name != name => {
+                (String::new(), POD_GROUP.to_owned(), job.name)
+            }
+            Some(job) => (job.api_group, job.kind, job.name),
+            None => (GROUP.to_owned(), "Workload".to_owned(), name),
         };
         let position = if is_local {
             self.position_in_local_queue
@@ -148,6 +156,7 @@ impl Pending {
         Waiter {
             place: Some(position.saturating_add(1)),
             namespace,
+            group,
             kind,
             name,
             queue: self.local_queue_name,
@@ -285,6 +294,7 @@ fn waiting(objects: &Objects, queues: &[&LocalQueue]) -> Vec<Waiter> {
         .map(|(Holder { job, requests }, place)| Waiter {
             place: Some(place),
             namespace: job.namespace,
+            group: job.group,
             kind: job.kind,
             name: job.name,
             queue: job.queue,
@@ -378,25 +388,29 @@ mod tests {
         let group = json!({"metadata": {"name": "crew-pod-group", "namespace": "team-a"},
             "job": {"kind": "Pod", "name": "crew"}, "positionInClusterQueue": 9, "positionInLocalQueue": 2});
         pending.push(serde_json::from_value(group).unwrap());
-        let waiters = |is_local| -> Vec<(Option<usize>, String, String)> {
+        let waiters = |is_local| -> Vec<(Option<usize>, [String; 3])> {
             let waiters = pending.iter().cloned().map(|one| one.into_waiter(is_local));
-            waiters.map(|one| (one.place, one.kind, one.name)).collect()
+            waiters
+                .map(|one| (one.place, [one.group, one.kind, one.name]))
+                .collect()
         };
-        let of = |place, kind: &str, name: &str| (Some(place), kind.to_owned(), name.to_owned());
+        let of = |place, group: &str, kind: &str, name: &str| {
+            (Some(place), [group, kind, name].map(str::to_owned))
+        };
         assert_eq!(
             waiters(false),
             [
-                of(5, "Job", "train"),
-                of(8, "Pod", "notebook"),
-                of(10, "PodGroup", "crew")
+                of(5, "batch", "Job", "train"),
+                of(8, "", "Pod", "notebook"),
+                of(10, "", "PodGroup", "crew")
             ]
         );
         assert_eq!(
             waiters(true),
             [
-                of(1, "Job", "train"),
-                of(2, "Pod", "notebook"),
-                of(3, "PodGroup", "crew")
+                of(1, "batch", "Job", "train"),
+                of(2, "", "Pod", "notebook"),
+                of(3, "", "PodGroup", "crew")
             ]
         );
     }

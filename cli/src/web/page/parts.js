@@ -3,10 +3,24 @@
 import { h } from "./dom.js";
 import { age, amount, isSome, moment } from "./format.js";
 
-export function jobLink({ namespace, kind, name }) {
-  // A Workload without an owner, and a kind with its group, have no page of their own.
-  const plain = String(kind).split(".")[0];
-  return h("a.name", { href: `/jobs/${encodeURIComponent(namespace)}/${encodeURIComponent(plain)}/${encodeURIComponent(name)}` }, name);
+/** The kind of a job with its API group, as several groups may have a kind of one name. A kind may bring its group. */
+function whole({ group, kind }) {
+  return group ? `${kind}.${group}` : kind;
+}
+
+/** A kind without its group. */
+export function plain(kind) {
+  return kind.split(".")[0];
+}
+
+/** What tells a job from all others. */
+export function jobKey(job) {
+  return `${job.namespace}/${whole(job)}/${job.name}`;
+}
+
+export function jobLink(job) {
+  const path = [job.namespace, whole(job), job.name].map(encodeURIComponent).join("/");
+  return h("a.name", { href: `/jobs/${path}` }, job.name);
 }
 
 export function queueLink(name) {

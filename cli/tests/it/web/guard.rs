@@ -129,6 +129,19 @@ fn only_the_page_is_answered_and_it_may_load_nothing_else() -> Result<()> {
             vec![host, token],
             404,
         ),
+        (
+            "GET",
+            "/api/namespaces/blue/jobs/Job.batch..sh/train",
+            vec![host, token],
+            404,
+        ),
+        // Nobody answers there.
+        (
+            "GET",
+            "/api/namespaces/blue/jobs/Job.batch.volcano.sh/train",
+            vec![host, token],
+            502,
+        ),
         ("POST", "/api/queues", vec![host, token], 405),
         (
             "DELETE",

@@ -161,3 +161,48 @@ async fn a_queue_that_is_not_seen_in_full_shows_no_places() -> Result<()> {
     );
     stage.end().await
 }
+
+/// Two groups have a kind Job, and a job `train` of each waits.
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_of_two_kinds_of_one_name_stand_beside_each_other() -> Result<()> {
+    let waits = |group: &str, place: usize| {
+        json!({"namespace": "blue", "group": group, "kind": "Job", "name": "train", "queue": "main", "priority": 0,
+            "place": place, "requests": {}, "reason": "", "message": ""})
+    };
+    let queue = |reason: &str| {
+        let pending = json!([waits("batch", 1), waits("batch.volcano.sh", 2)]);
+        let note = json!({"what": "", "reason": "Note", "message": reason});
+        json!({"localQueues": [], "total": 2, "pending": pending, "holding": [], "problems": [note]})
+    };
+    let start = |group: &str, range: &str| json!({"namespace": "blue", "group": group, "kind": "Job", "name": "train", "range": range, "because": ""});
+    let starts = json!([
+        start("batch", "at once"),
+        start("batch.volcano.sh", "in an hour")
+    ]);
+    let path = "/api/clusterqueues/team-a";
+    let answers =
+        json!({path: queue("first"), format!("{path}/starts"): {"starts": starts, "problems": []}});
+    let Some(stage) = Stage::start("two", "/clusterqueues/team-a", &answers).await? else {
+        return Ok(());
+    };
+    stage.browser.click("Estimate when they start").await?;
+    stage.browser.see(&["at once", "in an hour"]).await?;
+    stage.answer(path, &queue("second")).await?;
+    let told = "document.querySelector('details.notes').open = true";
+    stage.browser.run::<()>(told).await?;
+    stage
+        .browser
+        .see(&["second", "at once", "in an hour"])
+        .await?;
+    let links = "[...document.querySelectorAll('tbody a')].map((one) => one.pathname)";
+    let links: Vec<String> = stage.value(links).await?;
+    ensure!(
+        links.contains(&"/jobs/blue/Job.batch/train".to_owned()),
+        "{links:?}"
+    );
+    ensure!(
+        links.contains(&"/jobs/blue/Job.batch.volcano.sh/train".to_owned()),
+        "{links:?}"
+    );
+    stage.end().await
+}

@@ -32,7 +32,7 @@ function ahead({ ahead: before, positionInClusterQueue: position }, namespace) {
 
 function workloads(list, namespace) {
   if (!list) return null;
-  const parts = (list.items ?? []).map(({ name, job }) => (job ? jobLink({ namespace, kind: kindOf(name, job), name: job.name }) : name));
+  const parts = (list.items ?? []).map(({ name, job }) => (job ? jobLink({ namespace, group: job.apiGroup, kind: kindOf(name, job), name: job.name }) : name));
   const more = (list.inNamespace ?? 0) - parts.length;
   if (more > 0) parts.push(`${more} more of this namespace`);
   if (list.inOtherNamespaces > 0) parts.push(`${list.inOtherNamespaces} of other namespaces`);

@@ -2,7 +2,7 @@
 
 import { h } from "../dom.js";
 import { age, count, span } from "../format.js";
-import { empty, head, jobLink, matcher, search, since } from "../parts.js";
+import { empty, head, jobKey, jobLink, matcher, plain, search, since } from "../parts.js";
 
 export const view = {
   name: "gates",
@@ -63,6 +63,6 @@ function card(gate, held, rows, oldest) {
     h("div.title", null, h("h2", null, gate), h("span.held", null, `${held} held`)),
     h("dl.facts", null, rows.filter(([, value]) => value).map(([name, value]) => [h("dt", null, name), h("dd", null, value)])),
     oldest.length > 0 && h("details", null, h("summary", null, "Held the longest"),
-      h("ul", null, oldest.map((object) => h("li", { "data-key": `${object.namespace}/${object.kind}/${object.name}` },
-        jobLink(object), h("span.tag", null, ` ${object.kind.split(".")[0]} in ${object.namespace}, `), since(object.since))))));
+      h("ul", null, oldest.map((object) => h("li", { "data-key": jobKey(object) },
+        jobLink(object), h("span.tag", null, ` ${plain(object.kind)} in ${object.namespace}, `), since(object.since))))));
 }

@@ -3,7 +3,7 @@
 import { h } from "../dom.js";
 import { asker, estimates, start } from "../estimates.js";
 import { moment, requests } from "../format.js";
-import { bars, localQueueLink, queueLink, since, state } from "../parts.js";
+import { bars, localQueueLink, plain, queueLink, since, state } from "../parts.js";
 import { explanation } from "./explanation.js";
 
 export const view = {
@@ -23,7 +23,7 @@ export const view = {
     return [
       h("div.head", null,
         h("p.crumb", null, h("a", { href: "/jobs" }, "Jobs"), " / ", h("a", { href: `/jobs?namespace=${encodeURIComponent(namespace)}` }, namespace)),
-        h("h1", null, name), h("span.sum", null, kind), job && state(job.state)),
+        h("h1", null, name), h("span.sum", null, plain(kind)), job && state(job.state)),
       job?.state !== "Admitted" && job?.message && h("p.says", null, job.message),
       !job && h("p.says", null, gates.length ? "Gates hold it: it is not queued yet." : "It is not queued: Sluice has no Workload for it."),
       h("div.two", null,

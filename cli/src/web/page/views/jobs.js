@@ -3,7 +3,7 @@
 import { refined } from "../address.js";
 import { h } from "../dom.js";
 import { count } from "../format.js";
-import { empty, head, jobLink, localQueueLink, matcher, search, since, state, why } from "../parts.js";
+import { empty, head, jobKey, jobLink, localQueueLink, matcher, search, since, state, why } from "../parts.js";
 import { table } from "../table.js";
 
 const STATES = ["Gated", "Pending", "Admitted", "Evicted", "Inactive", "Finished"];
@@ -56,7 +56,7 @@ function list(rows, query, hasNamespaces) {
     rows,
     query,
     noun: "job",
-    key: ({ namespace, kind, name, workload }) => `${namespace}/${kind}/${name}/${workload ?? ""}`,
+    key: (job) => `${jobKey(job)}/${job.workload ?? ""}`,
     columns: [
       { title: "Job", cell: (job) => [jobLink(job), h("span.tag", null, ` ${job.kind}`)] },
       hasNamespaces && { title: "Namespace", cell: ({ namespace }) => namespace },

@@ -3,7 +3,7 @@
 import { h } from "../dom.js";
 import { asker, estimates, start } from "../estimates.js";
 import { count, requests } from "../format.js";
-import { bars, empty, jobLink, legend, localQueueLink, matcher, queueLink, search, since, state, why } from "../parts.js";
+import { bars, empty, jobKey, jobLink, legend, localQueueLink, matcher, queueLink, search, since, state, why } from "../parts.js";
 import { table } from "../table.js";
 
 export const view = {
@@ -68,20 +68,19 @@ function where(isLocal) {
 }
 
 /** The column of starts, once these are estimated. A job that the reader may not list has none. */
-function starts(estimated, key) {
+function starts(estimated) {
   if (!estimated) return [];
-  const of = new Map(estimated.map((one) => [key(one), one]));
-  return [{ title: "Start", cell: (job) => (of.has(key(job)) ? start(of.get(key(job))) : null) }];
+  const of = new Map(estimated.map((one) => [jobKey(one), one]));
+  return [{ title: "Start", cell: (job) => (of.has(jobKey(job)) ? start(of.get(jobKey(job))) : null) }];
 }
 
 function waiting(rows, query, isLocal, known, estimated) {
-  const key = ({ namespace, kind, name }) => `${namespace}/${kind}/${name}`;
   return table({
     label: known ? "Waiting, in order" : "Those that you may list",
     rows,
     query,
     noun: "job",
-    key,
+    key: jobKey,
     columns: [
       known && { title: "Place", kind: "number", cell: ({ place }) => place },
       { title: "Job", heads: true, cell: job },
@@ -89,7 +88,7 @@ function waiting(rows, query, isLocal, known, estimated) {
       { title: "Priority", kind: "number", cell: ({ priority }) => priority },
       { title: "Since", kind: "number", cell: (one) => since(one.since) },
       { title: "Requests", cell: (one) => requests(one.requests) },
-      ...starts(estimated, key),
+      ...starts(estimated),
       { title: "Why", kind: "wide", cell: ({ reason, message }) => why(reason, message) },
     ].filter(Boolean),
   });
@@ -102,7 +101,7 @@ function holders(rows, query, isLocal) {
     query,
     noun: "job",
     pages: "holding",
-    key: ({ namespace, kind, name }) => `${namespace}/${kind}/${name}`,
+    key: jobKey,
     columns: [
       { title: "Job", cell: job },
       ...where(isLocal),
