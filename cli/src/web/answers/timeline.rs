@@ -83,8 +83,26 @@ pub fn turns(
     let known = turns.clone();
     let told = events.iter().map(of_event);
     turns.extend(told.filter(|told| !known.iter().any(|known| is_same(known, told))));
-    turns.sort_by_key(|turn| (turn.at.unwrap_or(Timestamp::MIN), turn.what));
+    let created = |metadata: &ObjectMeta| metadata.creation_timestamp.as_ref().map(|at| at.0);
+    let queued = workload.and_then(|workload| created(&workload.metadata));
+    let lifted = queued.or_else(|| object.and_then(|(_, metadata)| created(metadata)));
+    turns.sort_by_key(|turn| {
+        (
+            turn.at.unwrap_or_else(|| place(turn.what, lifted)),
+            turn.what,
+        )
+    });
     turns
+}
+
+/// Where a turn stands of which nobody knows when it was. With admission policies no lift has a time: it came before the
+/// object was queued, or else after its gates. What is told of it otherwise is the latest that is known.
+fn place(what: What, lifted: Option<Timestamp>) -> Timestamp {
+    match what {
+        What::Created | What::Gated | What::Queued => Timestamp::MIN,
+        What::Lifted => lifted.unwrap_or(Timestamp::MIN),
+        _ => Timestamp::MAX,
+    }
 }
 
 impl Turn {
@@ -337,6 +355,31 @@ mod tests {
         2026-03-01T09:31:00Z Requeued: Queued again [Preempted]
         2026-03-01T09:40:00Z Admitted: Admitted to ClusterQueue research [Admitted] 2 × main: cpu from spot
         "#);
+    }
+
+    /// The record of admission policies has no times.
+    #[test]
+    fn what_has_no_time_stands_where_it_can_have_been() {
+        let lifted = json!([{"gate": "acme.io/budget", "by": "jane", "uid": "u-1"}]);
+        let metadata = metadata(&json!({"sluice.dev/lifted-gates": lifted.to_string(),
+            "sluice.dev/deactivated-by": "acme.io/deadline"}));
+        let admitted = condition("Admitted", "True", "Admitted", "", "40");
+        let workload = workload(&json!({"conditions": [admitted]}));
+        let job = Some(("Job", &metadata));
+        assert_snapshot!(lines(&turns(job, Some(&workload), &[])), @r"
+        2026-03-01T09:00:00Z Created: Job created []
+        2026-03-01T09:00:00Z Gated: Was held by gates [] acme.io/budget
+        ? Lifted: Gate acme.io/budget lifted by jane []
+        2026-03-01T09:10:00Z Queued: Queued in LocalQueue main []
+        2026-03-01T09:40:00Z Admitted: Admitted [Admitted]
+        ? Warned: Deactivated by the gate acme.io/deadline []
+        ");
+        assert_snapshot!(lines(&turns(job, None, &[])), @r"
+        2026-03-01T09:00:00Z Created: Job created []
+        2026-03-01T09:00:00Z Gated: Was held by gates [] acme.io/budget
+        ? Lifted: Gate acme.io/budget lifted by jane []
+        ? Warned: Deactivated by the gate acme.io/deadline []
+        ");
     }
 
     #[test]
