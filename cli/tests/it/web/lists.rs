@@ -109,7 +109,9 @@ async fn each_flavor_has_pages_of_its_own() -> Result<()> {
         let quotas: Vec<Value> = (0..101).map(quota).collect();
         json!({"name": name, "spec": {}, "quotas": quotas})
     };
-    let flavors = json!([flavor("spot"), flavor("fixed")]);
+    let cohort = json!({"kind": "Cohort", "queue": "family", "flavor": "own", "name": "cpu", "nominal": "7"});
+    let own = json!({"name": "own", "spec": {}, "quotas": [cohort]});
+    let flavors = json!([flavor("spot"), flavor("fixed"), own]);
     let answers = json!({"/api/flavors": {"flavors": flavors, "problems": []}});
     let Some(stage) = Stage::start("flavors", "/flavors", &answers).await? else {
         return Ok(());
@@ -117,7 +119,12 @@ async fn each_flavor_has_pages_of_its_own() -> Result<()> {
     stage.browser.click("Next").await?;
     stage
         .browser
-        .see(&["101–101 of 101 quotas", "1–100 of 101 quotas", "q-100"])
+        .see(&[
+            "101–101 of 101 quotas",
+            "1–100 of 101 quotas",
+            "q-100",
+            "family cohort",
+        ])
         .await?;
     stage.end().await
 }

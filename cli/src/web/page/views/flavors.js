@@ -34,17 +34,23 @@ function flavor({ name, spec, quotas }, query) {
       query,
       noun: "quota",
       pages: `quota-${name}`,
-      key: ({ queue, name: resource }) => `${queue}/${resource}`,
+      key: ({ kind, queue, name: resource }) => `${kind}/${queue}/${resource}`,
       columns: [
-        { title: "ClusterQueue", cell: ({ queue }) => h("span.name", null, queueLink(queue)) },
+        { title: "Queue", cell: owner },
         { title: "Resource", cell: (quota) => quota.name },
-        { title: "Usage", kind: "wide full", cell: bar },
+        // What is used of the quota of a cohort is told of the cohort as a whole, with what its queues lend.
+        { title: "Usage", kind: "wide full", cell: (quota) => quota.used !== undefined && bar(quota) },
         { title: "Used", kind: "number", cell: ({ used }) => used },
         { title: "Nominal", kind: "number", cell: ({ nominal }) => nominal },
         { title: "Borrowed", kind: "number", cell: ({ borrowed }) => (borrowed === "0" ? null : borrowed) },
         { title: "Lent", kind: "number", cell: ({ lent }) => (lent === "0" ? null : lent) },
       ],
     }));
+}
+
+function owner({ kind, queue }) {
+  if (kind === "Cohort") return [h("span.name", null, queue), h("span.tag", null, " cohort")];
+  return h("span.name", null, queueLink(queue));
 }
 
 function chips(title, texts) {
