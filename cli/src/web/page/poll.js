@@ -41,11 +41,13 @@ async function run(path, news, failed, signal) {
 
 function pause(time, signal) {
   return new Promise((resolve) => {
-    const timer = setTimeout(resolve, time);
-    signal.addEventListener("abort", () => {
+    const finish = () => {
       clearTimeout(timer);
+      signal.removeEventListener("abort", finish);
       resolve();
-    }, { once: true });
+    };
+    const timer = setTimeout(finish, time);
+    signal.addEventListener("abort", finish);
   });
 }
 
@@ -53,7 +55,12 @@ function pause(time, signal) {
 function looked(signal) {
   if (!document.hidden) return null;
   return new Promise((resolve) => {
-    document.addEventListener("visibilitychange", resolve, { once: true });
-    signal.addEventListener("abort", resolve, { once: true });
+    const finish = () => {
+      document.removeEventListener("visibilitychange", finish);
+      signal.removeEventListener("abort", finish);
+      resolve();
+    };
+    document.addEventListener("visibilitychange", finish);
+    signal.addEventListener("abort", finish);
   });
 }

@@ -66,6 +66,32 @@ async fn what_failed_is_asked_again_soon() -> Result<()> {
     stage.end().await
 }
 
+/// A page may stay open for days.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_leaves_no_listener_behind() -> Result<()> {
+    let answers = json!({"/api/jobs": no_jobs()});
+    let Some(stage) = Stage::start("listeners", "/jobs", &answers).await? else {
+        return Ok(());
+    };
+    let counting = "const { addEventListener: add, removeEventListener: remove } = EventTarget.prototype; \
+        window.listeners = 0; const counts = (one, kind) => one instanceof AbortSignal && kind === 'abort'; \
+        EventTarget.prototype.addEventListener = function (kind, ...rest) { \
+          if (counts(this, kind)) listeners += 1; return add.call(this, kind, ...rest); }; \
+        EventTarget.prototype.removeEventListener = function (kind, ...rest) { \
+          if (counts(this, kind)) listeners -= 1; return remove.call(this, kind, ...rest); }; \
+        asked['/api/jobs'] = 0";
+    stage.browser.run::<()>(counting).await?;
+    eventually("more questions", DEADLINE, async || {
+        let asked: usize = stage.value("asked['/api/jobs']").await?;
+        ensure!(asked >= 4, "asked {asked} times");
+        Ok::<_, anyhow::Error>(())
+    })
+    .await?;
+    let listeners: i32 = stage.value("listeners").await?;
+    ensure!(listeners <= 1, "{listeners} listeners are left");
+    stage.end().await
+}
+
 fn pending(name: &str) -> Value {
     let job = json!({"namespace": "blue", "group": "batch", "kind": "Job", "name": name, "queue": "main",
         "state": "Pending", "priority": 0, "reason": "", "message": ""});
