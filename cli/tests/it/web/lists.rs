@@ -213,3 +213,44 @@ async fn jobs_of_two_kinds_of_one_name_stand_beside_each_other() -> Result<()> {
     );
     stage.end().await
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_tree_is_searched_with_what_is_in_it() -> Result<()> {
+    let node = |kind: &str, name: &str, depth: usize| json!({"kind": kind, "name": name, "depth": depth, "resources": []});
+    let local = json!({"namespace": "blue", "name": "main", "clusterQueue": "team-a", "gated": 0, "pending": 0, "admitted": 0});
+    let nodes = json!([
+        node("Cohort", "family", 0),
+        node("ClusterQueue", "team-a", 1),
+        node("ClusterQueue", "alone", 0)
+    ]);
+    let answers = json!({"/api/queues": {"nodes": nodes, "localQueues": [local], "problems": []}});
+    let Some(stage) = Stage::start("tree", "/queues", &answers).await? else {
+        return Ok(());
+    };
+    let rows = "[...document.querySelectorAll('tbody th .name')].map((one) => one.innerText)";
+    for (search, shown) in [
+        ("family", vec!["family", "team-a"]),
+        ("team", vec!["family", "team-a", "main"]),
+        ("alone", vec!["alone"]),
+    ] {
+        stage.browser.search(search).await?;
+        let found: Vec<String> = stage.value(rows).await?;
+        ensure!(found == shown, "{search}: {found:?}");
+    }
+    stage.browser.search("nothing").await?;
+    stage
+        .browser
+        .see(&[
+            "No ClusterQueue or cohort is like that.",
+            "No LocalQueue is like that.",
+        ])
+        .await?;
+    stage.browser.search("").await?;
+    let cohort = json!({"nodes": [node("Cohort", "family", 0)], "localQueues": [], "problems": []});
+    stage.answer("/api/queues", &cohort).await?;
+    stage
+        .browser
+        .see(&["family cohort", "There is no LocalQueue here."])
+        .await?;
+    stage.end().await
+}

@@ -12,13 +12,14 @@ export const view = {
   render({ nodes, localQueues }, { query }) {
     const queues = nodes.filter(({ kind }) => kind === "ClusterQueue");
     const has = matcher(query);
+    const found = matching(nodes, has);
     const local = localQueues.filter(({ namespace, name, clusterQueue }) => has(namespace, name, clusterQueue));
     return [
       head("Queues", h("span.sum", null, sums(queues, localQueues))),
-      h("div.tools", null, search(query, "queue or cohort"), queues.length > 0 && legend()),
-      queues.length > 0 && tree(matching(nodes, has), query),
+      h("div.tools", null, search(query, "queue or cohort"), nodes.length > 0 && legend()),
+      nodes.length > 0 && (found.length ? tree(found, query) : empty("No ClusterQueue or cohort is like that.")),
       h("h2", null, "LocalQueues"),
-      local.length ? locals(local, query) : empty("There is no LocalQueue here."),
+      local.length ? locals(local, query) : empty(localQueues.length ? "No LocalQueue is like that." : "There is no LocalQueue here."),
     ];
   },
 };
@@ -33,14 +34,16 @@ function sums(queues, localQueues) {
   return parts.join(" · ");
 }
 
-/** The nodes that are searched for, with what they are in. */
+/** The nodes that are searched for, with what they are in and what is in them. */
 function matching(nodes, has) {
   const above = [];
   const kept = new Set();
   for (const node of nodes) {
     above.length = node.depth;
+    const isWithin = above.some((one) => has(one.name));
     above[node.depth] = node;
-    if (has(node.name)) above.filter(Boolean).forEach((one) => kept.add(one));
+    if (isWithin) kept.add(node);
+    else if (has(node.name)) above.forEach((one) => kept.add(one));
   }
   return nodes.filter((node) => kept.has(node));
 }
