@@ -254,3 +254,34 @@ async fn the_tree_is_searched_with_what_is_in_it() -> Result<()> {
         .await?;
     stage.end().await
 }
+
+/// The answer about one namespace does not name the others.
+#[tokio::test(flavor = "multi_thread")]
+async fn another_namespace_can_be_chosen_at_once() -> Result<()> {
+    let of = |namespace: &str| {
+        let mut job = job("Pending");
+        job["namespace"] = json!(namespace);
+        job
+    };
+    let jobs = |jobs: Value| json!({"jobs": jobs, "problems": []});
+    let answers = json!({"/api/jobs": jobs(json!([of("blue"), of("red")])),
+        "/api/namespaces/blue/jobs": jobs(json!([of("blue")])), "/api/namespaces/red/jobs": jobs(json!([]))});
+    let Some(stage) = Stage::start("namespaces", "/jobs", &answers).await? else {
+        return Ok(());
+    };
+    let choose = |namespace: &str| {
+        format!(
+            "const field = document.querySelector('select'); field.value = '{namespace}'; \
+             field.dispatchEvent(new Event('change', {{ bubbles: true }}))"
+        )
+    };
+    stage.browser.see(&["2 jobs"]).await?;
+    stage.browser.run::<()>(&choose("blue")).await?;
+    stage.browser.see(&["1 job"]).await?;
+    stage.browser.run::<()>(&choose("red")).await?;
+    stage.browser.see(&["There is no job here."]).await?;
+    let options = "[...document.querySelectorAll('option')].map((one) => one.value)";
+    let options: Vec<String> = stage.value(options).await?;
+    ensure!(options == ["", "blue", "red"], "{options:?}");
+    stage.end().await
+}

@@ -6,6 +6,9 @@ import { count } from "../format.js";
 import { empty, head, jobKey, jobLink, localQueueLink, matcher, search, since, state, why } from "../parts.js";
 import { table } from "../table.js";
 
+/** The namespaces of jobs that were shown. The answer about one of them does not name the others. */
+const seen = new Set();
+
 const STATES = ["Gated", "Pending", "Admitted", "Evicted", "Inactive", "Finished"];
 
 export const view = {
@@ -18,7 +21,8 @@ export const view = {
   },
   render({ jobs }, { query }) {
     const namespace = query.get("namespace") ?? "";
-    const namespaces = [...new Set(jobs.map((job) => job.namespace).concat(namespace || []))].sort();
+    for (const job of jobs) seen.add(job.namespace);
+    const namespaces = [...new Set([...seen].concat(namespace || []))].sort();
     const has = matcher(query);
     const found = jobs.filter((job) => (!namespace || job.namespace === namespace)
       && has(job.namespace, job.kind, job.name, job.queue, job.reason));
@@ -30,7 +34,7 @@ export const view = {
         search(query, "name, kind, queue, reason"),
         (namespaces.length > 1 || namespace) && choice(namespaces, namespace),
         filters(found, wanted)),
-      rows.length ? list(rows, query, namespaces.length > 1) : empty(jobs.length ? "No job is like that." : "There is no job here."),
+      rows.length ? list(rows, query, !namespace && namespaces.length > 1) : empty(jobs.length ? "No job is like that." : "There is no job here."),
     ];
   },
 };
