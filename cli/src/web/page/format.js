@@ -44,7 +44,7 @@ function pair(large, largeUnit, small, smallUnit) {
 /** A time of day, with the date if it is not today's. */
 export function moment(time) {
   const date = new Date(time);
-  const clock = date.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false });
+  const clock = date.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
   if (date.toDateString() === new Date().toDateString()) return clock;
   return `${date.toLocaleDateString([], { year: "numeric", month: "short", day: "numeric" })} ${clock}`;
 }

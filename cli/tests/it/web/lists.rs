@@ -285,3 +285,25 @@ async fn another_namespace_can_be_chosen_at_once() -> Result<()> {
     ensure!(options == ["", "blue", "red"], "{options:?}");
     stage.end().await
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_limit_of_a_flavor_and_the_first_hour_are_told() -> Result<()> {
+    let needed = json!({"name": "cpu", "requested": "4", "free": "1", "lacking": "3", "most": "2", "limitedBy": "Cohort"});
+    let tried = json!({"podSet": "main", "name": "spot", "reason": "ExceedsMaxQuota", "resources": [needed]});
+    let explained = json!({"job": job("Gated"), "requests": {}, "ahead": [], "told": [], "explanation": {"flavors": [tried]}});
+    let path = "/api/namespaces/blue/jobs/Job.batch/gated";
+    let life = json!({"explained": explained, "gates": [], "turns": [], "problems": []});
+    let Some(stage) =
+        Stage::start("limit", "/jobs/blue/Job.batch/gated", &json!({path: life})).await?
+    else {
+        return Ok(());
+    };
+    stage.browser.see(&["Limit", "Cohort"]).await?;
+    let midnight = format!(
+        "answers[{}].turns = [{{ at: new Date(2026, 2, 1, 0, 5).toISOString(), what: 'Created', title: 'Job created' }}]",
+        json!(path)
+    );
+    stage.browser.run::<()>(&midnight).await?;
+    stage.browser.see(&["00:05:00", "Job created"]).await?;
+    stage.end().await
+}

@@ -71,6 +71,7 @@ function flavors(rows, query) {
       { title: "Free", kind: "number", cell: ({ resource }) => resource.free },
       { title: "Lacking", kind: "number", cell: ({ resource }) => resource.lacking },
       { title: "Most", kind: "number", cell: ({ resource }) => resource.most },
+      { title: "Limit", cell: ({ resource }) => resource.limitedBy },
     ],
   });
 }
