@@ -31,6 +31,8 @@ pub enum Reason {
     NotFound,
     /// The API server does not know the caller.
     Unauthorized,
+    /// The API server does not serve the kind: Sluice is not installed, or not all of it.
+    Unserved,
     /// The API server does not answer, or not what was asked for.
     Unanswered,
     /// There is one answer of its kind at a time, and another is being made.
@@ -48,6 +50,7 @@ impl Problem {
     pub fn of(what: &str, error: &ClusterError) -> Self {
         let reason = match error {
             ClusterError::Refused(status) => reason(status),
+            ClusterError::Unserved { .. } => Reason::Unserved,
             _ => Reason::Unanswered,
         };
         Self {
@@ -73,7 +76,9 @@ impl Problem {
             Reason::NotFound => StatusCode::NOT_FOUND,
             Reason::Busy => StatusCode::SERVICE_UNAVAILABLE,
             // 401 is for the token of the page.
-            Reason::Unauthorized | Reason::Unanswered | Reason::Note => StatusCode::BAD_GATEWAY,
+            Reason::Unauthorized | Reason::Unserved | Reason::Unanswered | Reason::Note => {
+                StatusCode::BAD_GATEWAY
+            }
         }
     }
 }
@@ -149,5 +154,21 @@ impl Problems {
     /// All of them.
     pub fn all(self) -> Vec<Problem> {
         self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kind_that_is_not_served_is_no_silence() {
+        let what = "list clusterqueues".to_owned();
+        let unserved = ClusterError::Unserved { what };
+        let found: Result<Vec<()>, LiveError> = Err(LiveError::Cluster(unserved));
+        let problem = Problems::default().or_nothing("clusterqueues", found);
+        let problem = problem.unwrap_err();
+        assert_eq!(problem.reason, Reason::Unserved);
+        assert!(problem.message.contains("kubectl sluice check"));
     }
 }

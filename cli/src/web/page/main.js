@@ -105,6 +105,8 @@ function words({ reason, message, what }) {
       return ["You may not see this", message];
     case "NotFound":
       return [`There is no such ${(what || "object").replace("the ", "")}`, message];
+    case "Unserved":
+      return ["Sluice is not installed, or not all of it", message];
     case "Unauthorized":
       return ["The cluster does not know you", message];
     default:

@@ -307,3 +307,21 @@ async fn the_limit_of_a_flavor_and_the_first_hour_are_told() -> Result<()> {
     stage.browser.see(&["00:05:00", "Job created"]).await?;
     stage.end().await
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_without_sluice_is_told() -> Result<()> {
+    let unserved = json!({"problem": {"what": "clusterqueues", "reason": "Unserved", "message": "can't list clusterqueues"}});
+    let answers = json!({"/api/jobs": {"jobs": [], "problems": []}, "/api/queues": unserved});
+    let Some(stage) = Stage::start("unserved", "/jobs", &answers).await? else {
+        return Ok(());
+    };
+    stage.browser.click("Queues").await?;
+    stage
+        .browser
+        .see(&[
+            "Sluice is not installed, or not all of it",
+            "can't list clusterqueues",
+        ])
+        .await?;
+    stage.end().await
+}
