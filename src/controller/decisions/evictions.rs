@@ -129,7 +129,7 @@ impl Controller {
         is_known.then(|| self.display_name(subject)).flatten()
     }
 
-    fn namespace_of(&self, subject: &Subject) -> Option<std::sync::Arc<str>> {
+    fn namespace_of(&self, subject: &Subject) -> Option<Arc<str>> {
         let namespace = match subject {
             Subject::Pod(uid) => &self.objects.pods.key(uid)?.namespace,
             Subject::Job(_) | Subject::Group(_) => &self.objects.workload_of(subject)?.0.namespace,

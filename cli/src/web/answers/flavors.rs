@@ -127,7 +127,8 @@ mod tests {
         let quotas: Vec<_> = quotas
             .map(|quota| {
                 let Quota { kind, queue, .. } = quota;
-                (*kind, queue.as_str(), quota.resource.nominal.0.as_str())
+                let nominal = quota.resource.nominal.as_ref().map(|it| it.0.as_str());
+                (*kind, queue.as_str(), nominal.unwrap_or_default())
             })
             .collect();
         assert_eq!(
