@@ -9,7 +9,7 @@ use crate::controller::wakes::Wake;
 
 /// How long the next pod of a job is waited for. Some controllers make it only when those before it run: StatefulSets
 /// with `podManagementPolicy: OrderedReady`, JobSets with `startupPolicyOrder: InOrder`.
-const AWAITED_FOR: Duration = Duration::from_secs(60);
+const AWAITED_FOR: Duration = Duration::from_mins(1);
 
 /// Which pods of a job are waited for before its gates of others count as gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

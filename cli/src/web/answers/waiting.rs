@@ -212,7 +212,9 @@ impl Viewer {
                 let mut waiting = waiting(&objects, &own);
                 // Jobs of other namespaces may be among them, which the caller does not see.
                 if !is_local {
-                    waiting.iter_mut().for_each(|waiter| waiter.place = None);
+                    for waiter in &mut waiting {
+                        waiter.place = None;
+                    }
                 }
                 (is_local.then_some(waiting.len()), waiting)
             }
