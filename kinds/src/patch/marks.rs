@@ -18,6 +18,7 @@ use crate::jobkind::hold::Hold;
 use crate::jobkind::kind::CompiledKind;
 use crate::pod_sets::template::Template;
 use crate::read::place::Place;
+use crate::read::pod_group::{GROUP_MARK_BYTES_MAX, too_long_marks};
 
 /// The rule for what is Sluice's to write.
 pub const BY_SLUICE_ALONE: &str = "is set by Sluice alone";
@@ -98,6 +99,27 @@ impl CompiledKind {
             })
         });
         recorded.collect()
+    }
+
+    /// What is wrong with what the pod templates of `new` say of the groups that a controller makes pods by, where the edit
+    /// brings it in: it is too long.
+    pub fn check_group_marks(&self, old: Option<&Value>, new: &Value) -> Vec<Problem> {
+        let before = old.map(|old| self.templates(old)).unwrap_or_default();
+        let too_long = |template: &Template<'_>| {
+            let pod = template.pod.as_deref().unwrap_or(&Value::Null);
+            let old = same_set(&before, template);
+            let metadata = template.place.metadata_field();
+            let brought_in = too_long_marks(pod)
+                .filter(|key| old.and_then(|old| annotation(old, key)) != annotation(pod, key));
+            let problems = brought_in.map(|key| {
+                Problem::too_long(
+                    format!("{metadata}.annotations[{key}]"),
+                    GROUP_MARK_BYTES_MAX,
+                )
+            });
+            problems.collect::<Vec<_>>()
+        };
+        self.templates(new).iter().flat_map(too_long).collect()
     }
 
     /// What is wrong with the marks in the pod templates. What the webhook itself writes there is

@@ -24,7 +24,8 @@ use crate::read::view::{LabelledQueue, PodSetView, QueueLabels};
 
 pub use crate::gates::QueueGates;
 pub use crate::read::pod_group::{
-    GROUP_PODS_MAX, GROUP_TOTAL, PodGroup, UNCOUNTED_GROUP, UNNAMED_GROUP,
+    GROUP_MARK_BYTES_MAX, GROUP_MARKS, GROUP_PODS_MAX, GROUP_TOTAL, PodGroup, UNCOUNTED_GROUP,
+    UNNAMED_GROUP, too_long_marks,
 };
 
 #[cfg(test)]

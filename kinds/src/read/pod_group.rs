@@ -16,6 +16,12 @@ use crate::gates::field_of;
 
 /// Most pods in a group.
 pub const GROUP_PODS_MAX: u32 = 1000;
+/// The annotations by which the groups are told that a controller makes pods by.
+pub const GROUP_MARKS: [&str; 2] = [POD_GROUP_LABELS_ANNOTATION, POD_GROUP_TOTAL_FROM_ANNOTATION];
+/// Longest value of one of these, in bytes: what a JobKind can name, 4 keys of 317 bytes, is shorter. With each edit of a
+/// pod, and each of its status, the API server compares all labels that the first one names, and spends no more than so
+/// much on that.
+pub const GROUP_MARK_BYTES_MAX: usize = 1280;
 
 /// The group that a pod belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,6 +40,14 @@ pub const UNNAMED_GROUP: &str = "must name the group whose pods {} counts";
 pub const UNCOUNTED_GROUP: &str = "must say how many pods the group has";
 /// The rule for the number of pods of a group; with the most.
 pub const GROUP_TOTAL: &str = "must be a whole number between 1 and {}";
+
+/// Which annotations of the pod or template `pod` that tell such a group are too long.
+pub fn too_long_marks(pod: &Value) -> impl Iterator<Item = &'static str> {
+    let is_too_long = |key: &&str| {
+        annotation_text(pod, key).is_some_and(|mark| GROUP_MARK_BYTES_MAX < mark.len())
+    };
+    GROUP_MARKS.into_iter().filter(is_too_long)
+}
 
 impl PodGroup {
     /// The group of `pod`, if it says that it belongs to one.

@@ -7,6 +7,7 @@ mod forged_owners;
 mod jail;
 mod jail_webhooks;
 mod late_changes;
+mod long_values;
 mod policies;
 mod policies_kinds;
 mod roads_compared;

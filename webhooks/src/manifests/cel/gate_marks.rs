@@ -56,11 +56,12 @@ pub(crate) fn is_own_record() -> String {
     )
 }
 
-/// CEL: whether the object as it was keeps that the gate `gate` was lifted from it. These were its annotations.
+/// CEL: whether the object as it was keeps that the gate `gate` was lifted from it. These were its annotations. What is
+/// longer than any record says nothing: an expression that costs too much would not be evaluated.
 pub(crate) fn was_lifted(gate: &str, annotations: &str) -> String {
     format!(
-        "{annotations}[?'{LIFTED_GATES_ANNOTATION}'].orValue('').split('}},{{').exists(r,\n\
-         r.contains('\"gate\":\"' + {gate} + '\"') && r.contains(string(oldObject.metadata.uid)))"
+        "[{annotations}[?'{LIFTED_GATES_ANNOTATION}'].orValue('')].exists(l, size(l) <= {RECORD_MAX} && l.split('}},{{').exists(r,\n\
+         r.contains('\"gate\":\"' + {gate} + '\"') && r.contains(string(oldObject.metadata.uid))))"
     )
 }
 

@@ -7,10 +7,11 @@ use sluice_crds::{
     POD_SET_ANNOTATION, PROPAGATED_GATES_ANNOTATION, PodSetRule,
 };
 use sluice_kinds::marks::{LATE_QUEUE_GATE, NOT_WITH_A_GROUP, OF_OWNER, STANDS_FOR_ANNOTATION};
+use sluice_kinds::pod::{GROUP_MARK_BYTES_MAX, GROUP_MARKS};
 
 use crate::manifests::cel::gating::{has_queue_gate, queue_gates};
 use crate::manifests::cel::path::Path;
-use crate::manifests::cel::syntax::{all, filled, forbidden, text, when};
+use crate::manifests::cel::syntax::{all, filled, forbidden, text, too_long, when};
 use crate::manifests::options::Options;
 
 /// The rule for what is Sluice's to write.
@@ -20,6 +21,35 @@ pub(crate) const BY_SLUICE: &str = "'is set by Sluice alone'";
 pub(crate) fn problems(options: &Options, kind: &JobKindSpec) -> String {
     let sets = kind.pod_sets.iter().enumerate();
     all(sets.map(|(index, set)| of_set(options, kind, set, index)))
+}
+
+/// CEL, a list: what is wrong with what the templates of an object of this kind, or the metadata of its pods, say of the
+/// groups that a controller makes pods by.
+pub(crate) fn group_marks(kind: &JobKindSpec) -> String {
+    let sets = kind.pod_sets.iter().enumerate();
+    let of_set = |(index, set): (usize, &PodSetRule)| {
+        let metadata = match &set.pod_metadata {
+            Some(metadata) => Path::parse(metadata),
+            None => Path::parse(set.template.as_deref().unwrap_or_default()).below("metadata"),
+        };
+        let metadata = metadata.field();
+        let problems = GROUP_MARKS.map(|key| {
+            let of = |suffix: &str| {
+                format!("variables.pod{suffix}{index}.?metadata.?annotations[?'{key}']")
+            };
+            let (now, before) = (of(""), of("Old"));
+            let size = format!("size(bytes(string({now}.orValue(''))))");
+            when(
+                &format!("{GROUP_MARK_BYTES_MAX} < {size} && {now} != {before}"),
+                &too_long(
+                    &text(&format!("{metadata}.annotations[{key}]")),
+                    GROUP_MARK_BYTES_MAX,
+                ),
+            )
+        });
+        all(problems)
+    };
+    all(sets.map(of_set))
 }
 
 fn of_set(options: &Options, kind: &JobKindSpec, set: &PodSetRule, index: usize) -> String {

@@ -3,7 +3,7 @@
 
 use k8s_openapi::api::admissionregistration::v1::Variable;
 use sluice_crds::{ENFORCEMENT_LABEL, HELD_BY_LABEL_PREFIX, QUEUE_NAME_LABEL, QUEUE_REQUIRED_GATE};
-use sluice_kinds::gates::{ADMISSION_GATED_BY, Gate};
+use sluice_kinds::gates::{ADMISSION_GATED_BY, Gate, VALUE_BYTES_MAX};
 
 use crate::manifests::cel::syntax::{text, variable};
 
@@ -56,10 +56,11 @@ pub(crate) fn given(own_labels: &str, own_annotations: &str, queue: &str) -> Vec
     ]
 }
 
-/// CEL: whether the object of these annotations has the gate.
+/// CEL: whether the object of these annotations has the gate. A longer list than any valid one names none, and would cost
+/// too much: on a pod with a controller it may be as long as an annotation.
 pub(crate) fn has_gate(annotations: &str) -> String {
     format!(
-        "{annotations}[?'{ADMISSION_GATED_BY}'].orValue('').split(',').exists(g, g.trim() == '{QUEUE_REQUIRED_GATE}')"
+        "[{annotations}[?'{ADMISSION_GATED_BY}'].orValue('')].exists(l, size(l) <= {VALUE_BYTES_MAX} && l.split(',').exists(g, g.trim() == '{QUEUE_REQUIRED_GATE}'))"
     )
 }
 

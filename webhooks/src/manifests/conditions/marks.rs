@@ -8,6 +8,9 @@ use crate::manifests::conditions::entry::{
 };
 use crate::rules::lifting::forget::RECORDS;
 
+/// Most labels whose keys are looked at: they cost the API server time with each status of a pod. Of more, each change counts.
+const LABELS_MAX: usize = 1000;
+
 /// The object has gates, or the edit lifts one, or touches the labels that tell which gates it has; or it brings the history
 /// of another object.
 pub(crate) fn marks_gates() -> MatchCondition {
@@ -32,7 +35,7 @@ pub(crate) fn tells_of_gates() -> String {
         .collect();
     let labelled = |object: &str| {
         format!(
-            "(has({object}.metadata.labels) && {object}.metadata.labels.exists(k, k.startsWith('{HELD_BY_LABEL_PREFIX}')))"
+            "(has({object}.metadata.labels) && ({LABELS_MAX} < size({object}.metadata.labels) || {object}.metadata.labels.exists(k, k.startsWith('{HELD_BY_LABEL_PREFIX}'))))"
         )
     };
     format!(

@@ -8,6 +8,8 @@ use sluice_crds::{
     POD_GROUP_TOTAL_ANNOTATION, POD_GROUP_TOTAL_FROM_ANNOTATION, POD_SET_ANNOTATION,
     PRIORITY_CLASS_LABEL, PROPAGATED_GATES_ANNOTATION, RETRIABLE_IN_GROUP_ANNOTATION,
 };
+use sluice_kinds::gates::VALUE_BYTES_MAX;
+use sluice_kinds::pod::GROUP_MARK_BYTES_MAX;
 use sluice_kinds::pod_hold::MIRROR_ANNOTATION;
 
 use crate::manifests::conditions::entry::{
@@ -104,13 +106,16 @@ fn waits_by_itself(options: &Options) -> String {
     )
 }
 
+/// Longest list of gates whose names are looked at, in characters: that of all gates that an object may have is shorter.
+const LISTED_MAX: usize = 2 * VALUE_BYTES_MAX;
+
 /// CEL: the pod `object` lists gates that it does not have: those of an object that waits by its pods. Pods that another
 /// pod makes, as a Spark driver does, run after that one.
 fn lacks_listed_gates() -> String {
     let listed = Entry::annotation(PROPAGATED_GATES_ANNOTATION);
     format!(
-        "({} && !{} && object.metadata.annotations['{PROPAGATED_GATES_ANNOTATION}'].split(',').exists(n, !(\
-         has(object.spec.schedulingGates) && object.spec.schedulingGates.exists(g, g.name == n))))",
+        "({} && !{} && [object.metadata.annotations['{PROPAGATED_GATES_ANNOTATION}']].exists(l, {LISTED_MAX} < size(l) || \
+         l.split(',').exists(n, !(has(object.spec.schedulingGates) && object.spec.schedulingGates.exists(g, g.name == n)))))",
         listed.is_on("object"),
         controller(" && o.apiVersion == 'v1' && o.kind == 'Pod'")
     )
@@ -187,8 +192,13 @@ fn touched(options: &Options) -> String {
         Entry::annotation(POD_GROUP_TOTAL_FROM_ANNOTATION),
     ];
     touched.extend(marks.iter().map(Entry::differs));
-    let labels = format!("{}.split(',')", of_old(POD_GROUP_LABELS_ANNOTATION));
-    touched.push(one_differs(&labels, "labels"));
+    let labels = of_old(POD_GROUP_LABELS_ANNOTATION);
+    // More labels than that would cost more than the API server spends, which would then take no status of the pod either.
+    touched.push(format!(
+        "({GROUP_MARK_BYTES_MAX} < size({labels}) ? {} : {})",
+        differs("has({}.metadata.labels)", "{}.metadata.labels"),
+        one_differs(&format!("{labels}.split(',')"), "labels")
+    ));
     let total = format!("[{}]", of_old(POD_GROUP_TOTAL_FROM_ANNOTATION));
     touched.push(one_differs(&total, "annotations"));
     touched.push(gets_controller());

@@ -60,6 +60,7 @@ pub(super) fn policy(options: &Options, kind: &HeldKind, kinds: &[HeldKind]) -> 
         unpropagated(),
         templates(spec),
         unbound(spec),
+        marks::group_marks(spec),
         marks::problems(options, spec),
         refuse::problems(&[kind]),
         hold::unheld(options, spec),

@@ -11,7 +11,7 @@ use crate::manifests::cel::holding::{self, each_set};
 use crate::manifests::cel::path::Path;
 use crate::manifests::cel::syntax::{self, forbidden, text, variable, when};
 use crate::manifests::cel::{
-    gate_marks, gates, gating, metadata, owners, queue, refuse, suspension,
+    gate_marks, gates, gating, marks, metadata, owners, queue, refuse, suspension,
 };
 use crate::manifests::conditions;
 use crate::manifests::held::HeldKind;
@@ -83,6 +83,7 @@ pub(super) fn validating(
         owners::problems(),
         jobs::admission(is_settled, &["PerPod"]),
         by_gates,
+        marks::group_marks(spec),
         refuse::problems(&[kind]),
         unheld(options, spec),
         format!("(!variables.wasMarked ? [] :\n{})", jobs::change_of_gated()),

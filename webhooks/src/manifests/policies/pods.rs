@@ -11,14 +11,16 @@ use sluice_crds::{
     POD_SET_ANNOTATION, PROPAGATED_GATES_ANNOTATION, RETRIABLE_IN_GROUP_ANNOTATION,
 };
 use sluice_kinds::marks::{OF_OWNER, OF_POD, STANDS_FOR_ANNOTATION};
-use sluice_kinds::pod::{GROUP_PODS_MAX, GROUP_TOTAL, UNCOUNTED_GROUP, UNNAMED_GROUP};
+use sluice_kinds::pod::{
+    GROUP_MARK_BYTES_MAX, GROUP_MARKS, GROUP_PODS_MAX, GROUP_TOTAL, UNCOUNTED_GROUP, UNNAMED_GROUP,
+};
 use sluice_kinds::problem::fill;
 
 use crate::manifests::cel::gating::{self, has_queue_gate};
 use crate::manifests::cel::marks::BY_SLUICE;
 use crate::manifests::cel::metadata::{self, Map, differs};
 use crate::manifests::cel::syntax::{
-    self, filled, forbidden, invalid, not_supported, required, text, variable, when,
+    self, filled, forbidden, invalid, not_supported, required, text, too_long, variable, when,
 };
 use crate::manifests::cel::{gate_marks, gates, growth, owners, queue};
 use crate::manifests::conditions;
@@ -114,6 +116,13 @@ fn create(options: &Options) -> String {
         &format!("'{ADMITTED_ANNOTATION}' in variables.annotations"),
         &forbidden(&Map::Annotations.field(ADMITTED_ANNOTATION), BY_SLUICE),
     );
+    let too_long = GROUP_MARKS.map(|key| {
+        let size = format!("size(bytes(variables.annotations[?'{key}'].orValue('')))");
+        when(
+            &format!("{GROUP_MARK_BYTES_MAX} < {size}"),
+            &too_long(&Map::Annotations.field(key), GROUP_MARK_BYTES_MAX),
+        )
+    });
     let failures = when(
         &format!("'{GATE_FAILURES_ANNOTATION}' in variables.annotations && !variables.isOwned"),
         &forbidden(&Map::Annotations.field(GATE_FAILURES_ANNOTATION), BY_SLUICE),
@@ -139,6 +148,7 @@ fn create(options: &Options) -> String {
     );
     format!(
         "{admitted} +\n\
+         {} +\n\
          {failures} +\n\
          {listed} +\n\
          {} +\n\
@@ -149,6 +159,7 @@ fn create(options: &Options) -> String {
          {bound} +\n\
          {} +\n\
          (!(variables.hold in ['Single', 'Group']) ? [] :\n{})",
+        syntax::all(too_long),
         opt_ins.join(" +\n"),
         gates::unpropagated(),
         gate_pods::unheld(options),
@@ -288,7 +299,7 @@ fn kept(map: Map, key: &str, rule: &str) -> String {
 /// The labels, and the annotation, that tell the group that the controller made the pod for.
 fn kept_with_controller() -> String {
     let old = |key: &str| format!("variables.oldAnnotations[?'{key}'].orValue('')");
-    let keys = format!("{}.split(',')", old(POD_GROUP_LABELS_ANNOTATION));
+    let labels = old(POD_GROUP_LABELS_ANNOTATION);
     let total = format!("[{}]", old(POD_GROUP_TOTAL_FROM_ANNOTATION));
     let changed = |keys: &str, map: Map| {
         let (now, before) = map.variables();
@@ -298,9 +309,15 @@ fn kept_with_controller() -> String {
             forbidden(&format!("'metadata.{field}[' + k + ']'"), IMMUTABLE)
         )
     };
+    let (now, before) = Map::Labels.variables();
+    let any = when(
+        &format!("{now} != {before}"),
+        &forbidden("'metadata.labels'", IMMUTABLE),
+    );
+    // More labels than that would cost more than the API server spends.
     format!(
-        "{} +\n{}",
-        changed(&keys, Map::Labels),
+        "({GROUP_MARK_BYTES_MAX} < size({labels}) ? {any} :\n{}) +\n{}",
+        changed(&format!("{labels}.split(',')"), Map::Labels),
         changed(&total, Map::Annotations)
     )
 }

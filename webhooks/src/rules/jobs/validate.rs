@@ -194,7 +194,8 @@ fn check_will_run(kind: &CompiledKind, edit: &Edit<'_>, policy: &Policy) -> Vec<
 /// What Sluice alone writes into pod templates. What came down into those of a child was written
 /// there by its owner's controller.
 fn check_marks(kind: &CompiledKind, edit: &Edit<'_>, policy: &Policy) -> Vec<Problem> {
-    let mut problems = kind.check_no_record(edit.old, edit.new);
+    let mut problems = kind.check_group_marks(edit.old, edit.new);
+    problems.extend(kind.check_no_record(edit.old, edit.new));
     let is_held = reason_to_hold(edit.new, policy).is_some();
     if is_held || !is_child(edit.new, policy) {
         problems.extend(kind.check_marks(Marking {

@@ -5,7 +5,7 @@ use sluice_crds::{ADMITTED_ANNOTATION, POD_GROUP_LABEL};
 use sluice_kinds::gates;
 use sluice_kinds::marks::BY_SLUICE_ALONE;
 use sluice_kinds::metadata::{annotation, annotation_text, controller, label};
-use sluice_kinds::pod::{PodGroup, PodView};
+use sluice_kinds::pod::{GROUP_MARK_BYTES_MAX, PodGroup, PodView, too_long_marks};
 use sluice_kinds::pod_hold::PodHold;
 use sluice_kinds::problem::{Problem, fill};
 
@@ -25,6 +25,9 @@ pub(super) fn problems(pod: &Value, hold: Option<PodHold>, policy: &Policy) -> V
         let field = gates::field_of(ADMITTED_ANNOTATION);
         problems.push(Problem::forbidden(field, BY_SLUICE_ALONE));
     }
+    let too_long = too_long_marks(pod);
+    problems
+        .extend(too_long.map(|key| Problem::too_long(gates::field_of(key), GROUP_MARK_BYTES_MAX)));
     problems.extend(check_opt_in(pod, policy));
     if controller(pod).is_none() {
         problems.extend(gates::check_create(&gates::gate_annotations(pod)));

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 use sluice_crds::{
     ADMITTED_ANNOTATION, DEACTIVATED_BY_ANNOTATION, EXPIRED_GATES_ANNOTATION,
     GATE_FAILURES_ANNOTATION, LIFTED_GATES_ANNOTATION, MANAGED_LABEL, POD_GROUP_LABEL,
@@ -13,7 +13,7 @@ use sluice_crds::{
 use sluice_kinds::gates::{self, Gate};
 use sluice_kinds::marks::{BY_SLUICE_ALONE, OF_OWNER, OF_POD, propagated_gate};
 use sluice_kinds::metadata::{annotation, annotation_text, controller, controller_uid, label};
-use sluice_kinds::pod::{PodGroup, PodMode, PodPhase, PodView};
+use sluice_kinds::pod::{GROUP_MARK_BYTES_MAX, PodGroup, PodMode, PodPhase, PodView};
 use sluice_kinds::problem::{Problem, fill};
 use sluice_kinds::view::LabelledQueue;
 
@@ -125,16 +125,30 @@ fn check_annotations(old: &Value, new: &Value, policy: &Policy) -> Vec<Problem> 
 /// for another one, and run on.
 fn check_group_of_controller(old: &Value, new: &Value) -> Vec<Problem> {
     let text = |key| annotation_text(old, key).unwrap_or_default();
-    let labels = text(POD_GROUP_LABELS_ANNOTATION).split(',');
-    let labels = labels.filter(|key| label(old, key) != label(new, key));
-    let mut problems: Vec<Problem> = labels
-        .map(|key| Problem::forbidden(label_field(key), IMMUTABLE))
-        .collect();
+    let labels = text(POD_GROUP_LABELS_ANNOTATION);
+    // A longer value than any valid one: then all labels stay, as a policy could not look at so many.
+    let is_too_long = GROUP_MARK_BYTES_MAX < labels.chars().count();
+    let mut problems = if is_too_long {
+        let problem = || Problem::forbidden("metadata.labels", IMMUTABLE);
+        let is_changed = all_labels(old) != all_labels(new);
+        is_changed.then(problem).into_iter().collect()
+    } else {
+        let changed = labels.split(',');
+        let changed = changed.filter(|key| label(old, key) != label(new, key));
+        let problems = changed.map(|key| Problem::forbidden(label_field(key), IMMUTABLE));
+        problems.collect::<Vec<_>>()
+    };
     let total = text(POD_GROUP_TOTAL_FROM_ANNOTATION);
     if annotation(old, total) != annotation(new, total) {
         problems.push(Problem::forbidden(gates::field_of(total), IMMUTABLE));
     }
     problems
+}
+
+/// The labels of the pod, if it has any.
+fn all_labels(pod: &Value) -> Option<&Map<String, Value>> {
+    let labels = pod.pointer("/metadata/labels")?.as_object()?;
+    (!labels.is_empty()).then_some(labels)
 }
 
 /// The group that the pod belongs to. That it may be replaced can be taken back, or given.

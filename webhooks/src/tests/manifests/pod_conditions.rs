@@ -178,6 +178,18 @@ fn update(#[case] old: Value, #[case] new: Value, #[case] expected: bool) {
     assert_eq!(judged(USER, Some(&deleted(old)), &deleted(new)), expected);
 }
 
+/// What names more labels than a list may is not compared label by label: with each status of the pod, that would cost
+/// more than the API server spends.
+#[test]
+fn of_a_list_of_labels_that_is_too_long_all_labels_count() {
+    let long = vec!["acme.io/gang"; 200].join(",");
+    let pod = |labels: &[(&str, &str)]| mk_pod(labels, &[OPT_IN, (BY_LABELS.0, &long)], &[]);
+    let old = pod(&[Q, MANAGED]);
+    assert!(judged(USER, Some(&old), &pod(&[Q, MANAGED, ("x", "y")])));
+    let ended = with(old.clone(), "/status", json!({"phase": "Succeeded"}));
+    assert!(!judged(USER, Some(&old), &ended));
+}
+
 #[test]
 fn resizing_is_asked_about_for_managed_pods() {
     let configuration = serde_json::to_value(validating(&options())).unwrap();

@@ -168,7 +168,12 @@ fn a_policy_for_edits_is_for_those_of_the_status() {
 #[test]
 fn no_shipped_kind_believes_an_account_of_the_default_namespace() {
     for kind in mk_kinds() {
-        for account in kind.job_kind.children.iter().flat_map(|child| &child.made_by) {
+        for account in kind
+            .job_kind
+            .children
+            .iter()
+            .flat_map(|child| &child.made_by)
+        {
             let is_of_default = account.starts_with("system:serviceaccount:default:");
             assert!(!is_of_default, "{}: {account}", kind.job_kind.kind);
         }
@@ -268,6 +273,28 @@ fn what_sluice_alone_writes_is_refused_in_the_words_of_the_webhook() {
     let gate = "' may only be set at creation: it determines how the object is held'";
     assert!(problems("sluice-jobs.batch").contains(gate));
     assert!(!problems("sluice-deployments.apps").contains(gate));
+}
+
+/// What an expression may cost depends on no value of a tenant's: with each status of a pod it is evaluated anew.
+#[test]
+fn long_values_are_not_taken_apart() {
+    let texts = validating(&Options::default(), &mk_kinds());
+    let text = |name: &str| {
+        let is_named = |v: &&Validating| v.policy.metadata.name.as_deref() == Some(name);
+        serde_json::to_string(&texts.iter().find(is_named).unwrap().policy).unwrap()
+    };
+    for (name, guard) in [
+        ("sluice-pods", "1280 < size("),
+        ("sluice-pods", "2048 < size(l) ||"),
+        ("sluice-pods", "size(l) <= 16384 &&"),
+        ("sluice-enforcement", "size(l) <= 1024 &&"),
+    ] {
+        assert!(text(name).contains(guard), "no {guard} in {name}");
+    }
+    for name in ["sluice-jobs.batch", "sluice-workflows.argoproj.io"] {
+        let refused = "[sluice.dev/pod-group-labels]', 'kind': 'Too long'";
+        assert!(text(name).contains(refused), "{name}");
+    }
 }
 
 #[test]
