@@ -345,6 +345,7 @@ fn causes(error: &dyn StdError) -> String {
 }
 
 #[cfg(all(test, unix))]
+#[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use serde_json::{Value, json};
 

@@ -172,12 +172,11 @@ impl Controller {
         })?;
         let (group, kind) = self.kinds.group_kind(&key.kind)?;
         let subject = Subject::Job(job.uid.clone());
-        let (state, told) = match state_of_job(job) {
-            Some(state) => (state, self.why_held(&subject, namespace, job.into())),
-            None => {
-                let (state, note) = self.how_unqueued_stands(&key, job)?;
-                (state, why(note.reason, &note.message))
-            }
+        let (state, told) = if let Some(state) = state_of_job(job) {
+            (state, self.why_held(&subject, namespace, job.into()))
+        } else {
+            let (state, note) = self.how_unqueued_stands(&key, job)?;
+            (state, why(note.reason, &note.message))
         };
         let gates = gate_names(&job.gates);
         Some(self.stated(Stated {

@@ -79,7 +79,7 @@ const POD: (&str, &str, &str, &str) = ("", "v1", "Pod", "pods");
 const WORKLOAD: (&str, &str, &str, &str) = ("sluice.dev", "v1alpha1", "Workload", "workloads");
 const SET: (&str, &str, &str, &str) = ("apps", "v1", "StatefulSet", "statefulsets");
 
-fn pod(name: &str, metadata: Value, gates: &[&str]) -> Value {
+fn pod(name: &str, metadata: &Value, gates: &[&str]) -> Value {
     let gates: Vec<Value> = gates.iter().map(|gate| json!({"name": gate})).collect();
     let mut pod = json!({
         "apiVersion": "v1", "kind": "Pod", "metadata": metadata,

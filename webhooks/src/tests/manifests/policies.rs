@@ -164,22 +164,6 @@ fn a_policy_for_edits_is_for_those_of_the_status() {
     }
 }
 
-/// Whoever may edit `default` can make an account of any name there.
-#[test]
-fn no_shipped_kind_believes_an_account_of_the_default_namespace() {
-    for kind in mk_kinds() {
-        for account in kind
-            .job_kind
-            .children
-            .iter()
-            .flat_map(|child| &child.made_by)
-        {
-            let is_of_default = account.starts_with("system:serviceaccount:default:");
-            assert!(!is_of_default, "{}: {account}", kind.job_kind.kind);
-        }
-    }
-}
-
 /// What a JobKind's controller makes for its objects was judged with these: as by the webhooks.
 #[test]
 fn the_policy_for_makers_leaves_alone_what_accounts_of_job_kinds_make() {
