@@ -161,8 +161,7 @@ pub(super) fn requeue(
     };
     let text = format!("{QUOTA_IS_FREE}: {then}");
     let status = workload::requeued(record, next, now);
-    status_write(key, record, status, StatusPurpose::Requeue)
-        .and_note(Note::normal(REQUEUED, text))
+    status_write(key, record, status, StatusPurpose::Requeue).and_note(Note::normal(REQUEUED, text))
 }
 
 pub(super) fn evict_changed(key: &WorkloadKey, record: &WorkloadRecord, now: Now) -> Plan {

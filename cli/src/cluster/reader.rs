@@ -28,7 +28,7 @@ pub async fn reader_gone() {
     if closed(io::stdout()).await.is_ok() {
         return;
     }
-    std::future::pending().await;
+    std::future::pending::<()>().await;
 }
 
 /// Ends when nobody has the other side of this pipe any more. What is no pipe can't be watched, or never tells.

@@ -10,9 +10,10 @@ use crate::plan::evictions::cause::Replacement;
 /// Of a Job a deleted pod has failed, and of Spark's driver only the SparkApplication says who makes the next executor.
 #[tokio::test]
 async fn a_pod_is_told_whether_another_one_comes_for_certain() {
-    let spark: Value =
-        serde_saphyr::from_str(include_str!("../../../config/jobkinds/sparkapplication.yaml"))
-            .unwrap();
+    let spark: Value = serde_saphyr::from_str(include_str!(
+        "../../../config/jobkinds/sparkapplication.yaml"
+    ))
+    .unwrap();
     let application = json!({
         "apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "SparkApplication",
         "metadata": {

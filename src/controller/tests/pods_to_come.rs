@@ -45,7 +45,7 @@ async fn a_pod_that_does_not_come_is_waited_for_a_minute() {
     let workload = stored(&created, 8);
     play.end(created, Reply::Done(Some(Box::new(workload))));
     assert!(play.cycle().is_empty(), "no pod is there");
-    play.pass(Duration::from_secs(600));
+    play.pass(Duration::from_mins(10));
     assert!(play.cycle().is_empty(), "still no pod is there");
     let first = pod("p-0", "2026-11-23T12:10:00Z");
     play.observe(&Source::Pod, Change::Applied(seen(first)));

@@ -66,15 +66,6 @@ fn what_sluice_suspended_is_started_and_nothing_else() {
             gates(&["a.io/x"]),
         ),
         (
-            "was deactivated by a gate that is gone since",
-            job(
-                true,
-                &queued(),
-                &json!({"sluice.dev/held": "true", "sluice.dev/deactivated-by": "a.io/x"}),
-            ),
-            Todo::Leave(Why::Deactivated("a.io/x".to_owned())),
-        ),
-        (
             "has gates and no queue",
             job(
                 true,
@@ -129,6 +120,16 @@ fn what_sluice_suspended_is_started_and_nothing_else() {
 }
 
 /// No object owns the Workload of a group: the group is in its label, and in those of its pods.
+#[test]
+fn what_a_gate_has_deactivated_stays_though_the_gate_is_gone() {
+    let annotations = json!({"sluice.dev/held": "true", "sluice.dev/deactivated-by": "a.io/x"});
+    for labels in [json!({"sluice.dev/queue-name": "q"}), json!({})] {
+        let object = job(true, &labels, &annotations);
+        let stays = Todo::Leave(Why::Deactivated("a.io/x".to_owned()));
+        assert_eq!(todo(&job_kind(), &object, &Queued::default()), stays);
+    }
+}
+
 #[test]
 fn groups_that_were_taken_out_of_their_queues_are_known_by_their_pods() {
     let workload = |group: &str, active: bool| {

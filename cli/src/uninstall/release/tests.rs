@@ -158,11 +158,11 @@ async fn a_pod_whose_owner_can_not_be_read_keeps_no_other_behind_its_gate() {
         let metadata = json!({"annotations": annotations, "ownerReferences": job});
         pod(
             name,
-            metadata,
+            &metadata,
             &["sluice.dev/queue-allocation-gate", "a.io/x"],
         )
     };
-    let bare = pod("bare", json!({}), &["sluice.dev/queue-allocation-gate"]);
+    let bare = pod("bare", &json!({}), &["sluice.dev/queue-allocation-gate"]);
     let pods = [of_job("first"), of_job("second"), bare];
     let client = server(move |method, path| {
         if let Some(served) = discovery(path, &[JOB, POD]) {
@@ -206,7 +206,7 @@ async fn pods_whose_group_was_taken_out_of_its_queue_stay() {
         let labels = json!({"a.io/color": color});
         pod(
             name,
-            json!({"labels": labels, "annotations": asks, "ownerReferences": owner}),
+            &json!({"labels": labels, "annotations": asks, "ownerReferences": owner}),
             &[gate],
         )
     };
@@ -261,8 +261,8 @@ async fn pods_whose_owner_was_taken_out_of_its_queue_stay() {
     });
     let owner = owned("Job", "batch/v1", "job", "u1");
     let pods = [
-        pod("of-job", json!({"ownerReferences": owner}), &[gate]),
-        pod("bare", json!({}), &[gate]),
+        pod("of-job", &json!({"ownerReferences": owner}), &[gate]),
+        pod("bare", &json!({}), &[gate]),
     ];
     let client = server(move |method, path| {
         if let Some(served) = discovery(path, &[JOB, WORKLOAD, POD]) {

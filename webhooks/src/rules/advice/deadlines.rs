@@ -30,7 +30,11 @@ pub(super) fn warning(request: &Request, edit: &Edit<'_>, policy: &Policy) -> Op
     if !waits || hold_of(kind, edit) == Hold::Suspend {
         return None;
     }
-    let is_set = |at: &str| edit.new.pointer(at).is_some_and(|value| *value != Value::Null);
+    let is_set = |at: &str| {
+        edit.new
+            .pointer(at)
+            .is_some_and(|value| *value != Value::Null)
+    };
     let (_, field) = DEADLINES.into_iter().find(|(at, _)| is_set(at))?;
     Some(fill(RUNS, &[field, &kind.kind]))
 }

@@ -11,9 +11,7 @@ use sluice_kinds::view::PodSetView;
 use crate::admission::edit::Edit;
 use crate::admission::policy::Policy;
 use crate::admission::request::Request;
-use crate::rules::advice::{
-    classes, deadlines, fits, gate_annotations, keys, queues, templates,
-};
+use crate::rules::advice::{classes, deadlines, fits, gate_annotations, keys, queues, templates};
 use crate::rules::jobs::reason_to_hold::hold_of;
 use crate::rules::queue_label::queue_of;
 use crate::rules::top::is_top;
