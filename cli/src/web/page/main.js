@@ -15,7 +15,13 @@ const banner = document.getElementById("banner");
 const announcer = document.getElementById("announce");
 const freshness = document.getElementById("freshness");
 
+/** Pause before a session that could not be opened is tried again: another tab may have a token meanwhile. */
+const OPEN_AGAIN = 5000;
+
 let session = null;
+/** How often a session was to be opened; only the latest time counts. */
+let begun = 0;
+let again = null;
 let stop = null;
 let asked = null;
 let data = null;
@@ -61,6 +67,12 @@ function askForEstimates(route) {
 }
 
 function failed(why) {
+  tellFailure(why);
+  // The plugin may have been started anew, at the same port.
+  if (why.reason === "token") begin();
+}
+
+function tellFailure(why) {
   if (failure?.message !== why.message) announce(why.message);
   failure = why;
   draw();
@@ -182,14 +194,21 @@ function listen() {
 /** Opens the session, by the token in the address if there is one, and shows what the address says. */
 async function begin() {
   stop?.();
-  [asked, failure] = [null, null];
+  clearTimeout(again);
+  asked = null;
+  begun += 1;
+  const own = begun;
+  let opened;
   try {
-    session = await open();
+    opened = await open();
   } catch (why) {
-    failure = why;
-    draw();
+    if (own !== begun) return;
+    tellFailure(why);
+    again = setTimeout(begin, OPEN_AGAIN);
     return;
   }
+  if (own !== begun) return;
+  session = opened;
   document.getElementById("server").textContent = session.server;
   arrive({ isFirst: true });
 }

@@ -5,7 +5,10 @@ const KEY = "token";
 const ANSWER_WITHIN = 45_000;
 const TAB_ANSWERS_WITHIN = 400;
 
+/** One that the server has accepted. */
 let token = null;
+/** What the address brought, until the server has said what it is. */
+let given = null;
 const tabs = new BroadcastChannel("sluice");
 tabs.addEventListener("message", ({ data }) => {
   if (data === "token?" && token) tabs.postMessage({ token });
@@ -20,35 +23,80 @@ export class Failure extends Error {
   }
 }
 
-/** Opens the session: what the page is about. */
+/** Opens the session: what the page is about. Each token that may be known is tried: an earlier run may have had it. */
 export async function open() {
-  const given = /^#token=([0-9a-f]+)$/.exec(location.hash);
-  if (given) history.replaceState(null, "", location.pathname + location.search);
-  token = given?.[1] ?? sessionStorage.getItem(KEY) ?? (await askTabs());
-  const { data } = await ask("/api/session");
-  token = data.token;
-  sessionStorage.setItem(KEY, token);
-  return data;
+  const found = /^#token=([0-9a-f]+)$/.exec(location.hash);
+  if (found) {
+    given = found[1];
+    history.replaceState(null, "", location.pathname + location.search);
+  }
+  for (const candidate of [given, sessionStorage.getItem(KEY)]) {
+    const opened = candidate && (await present(candidate));
+    // Without an answer it is tried again.
+    if (candidate === given) given = null;
+    if (opened) return opened;
+  }
+  const opened = await askTabs();
+  if (opened) return opened;
+  throw new Failure("token", "There is no token.");
 }
 
-function askTabs() {
-  return new Promise((resolve) => {
-    const hear = ({ data }) => {
-      if (data?.token) finish(data.token);
-    };
-    const finish = (found) => {
-      tabs.removeEventListener("message", hear);
-      resolve(found);
-    };
-    tabs.addEventListener("message", hear);
-    tabs.postMessage("token?");
-    setTimeout(() => finish(null), TAB_ANSWERS_WITHIN);
+/** The session that a token opens; null if it opens none. */
+async function present(candidate) {
+  try {
+    const { data } = await request("/api/session", candidate);
+    token = data.token;
+    sessionStorage.setItem(KEY, token);
+    return data;
+  } catch (failure) {
+    if (failure.reason !== "token") throw failure;
+    forget(candidate);
+    return null;
+  }
+}
+
+/** A token that the server does not accept is no use to this tab, nor to others. */
+function forget(dead) {
+  if (token === dead) token = null;
+  if (sessionStorage.getItem(KEY) === dead) sessionStorage.removeItem(KEY);
+}
+
+/** The session that the token of another tab opens; null if none does. */
+async function askTabs() {
+  const tried = new Map();
+  let finish;
+  const first = new Promise((resolve) => {
+    finish = resolve;
   });
+  const hear = ({ data }) => {
+    if (!data?.token || tried.has(data.token)) return;
+    tried.set(data.token, present(data.token).then((opened) => opened && finish(opened)));
+  };
+  tabs.addEventListener("message", hear);
+  tabs.postMessage("token?");
+  const time = new Promise((resolve) => {
+    setTimeout(resolve, TAB_ANSWERS_WITHIN);
+  });
+  try {
+    return await Promise.race([first, time.then(() => Promise.all(tried.values())).then(() => null)]);
+  } finally {
+    tabs.removeEventListener("message", hear);
+  }
 }
 
 /** What the server answers; without data if it is as `etag` says. */
 export async function ask(path, etag = null, signal = null) {
-  const headers = { Authorization: `Bearer ${token ?? ""}` };
+  const presented = token ?? "";
+  try {
+    return await request(path, presented, etag, signal);
+  } catch (failure) {
+    if (failure.reason === "token") forget(presented);
+    throw failure;
+  }
+}
+
+async function request(path, presented, etag = null, signal = null) {
+  const headers = { Authorization: `Bearer ${presented}` };
   if (etag) headers["If-None-Match"] = etag;
   const limit = AbortSignal.timeout(ANSWER_WITHIN);
   const either = signal ? AbortSignal.any([signal, limit]) : limit;

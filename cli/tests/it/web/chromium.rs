@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 
 use anyhow::{Context as _, Result, bail, ensure};
-use fantoccini::wd::WebDriverCompatibleCommand;
+use fantoccini::wd::{WebDriverCompatibleCommand, WindowHandle};
 use fantoccini::{Client, ClientBuilder};
 use http::Method;
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -93,6 +93,16 @@ impl Browser {
         let tab = self.page.new_window(true).await?;
         self.page.switch_to_window(tab.handle).await?;
         self.open(address).await
+    }
+
+    /// The tab that is looked at.
+    pub(super) async fn tab(&self) -> Result<WindowHandle> {
+        Ok(self.page.window().await?)
+    }
+
+    /// Looks at another tab.
+    pub(super) async fn look_at(&self, tab: WindowHandle) -> Result<()> {
+        Ok(self.page.switch_to_window(tab).await?)
     }
 
     /// What a function in the page returns.

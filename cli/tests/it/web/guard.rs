@@ -11,6 +11,7 @@ use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 use sluice_testbed::eventually;
 
+use super::chromium::Browser;
 use super::served::Served;
 use crate::gates::{kubeconfig, run};
 
@@ -99,6 +100,45 @@ async fn the_file_for_the_browser_goes_away_at_the_end() -> Result<()> {
     ensure!(served.end()?.success());
     ensure!(!file.exists(), "{} stays", file.display());
     Ok(())
+}
+
+/// The plugin is started anew at its port. A tab that was open has the token of the run before, and must not hand it on.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_token_of_an_earlier_run_is_dropped_and_others_are_tried() -> Result<()> {
+    let Some(browser) = Browser::start("tokens").await? else {
+        return Ok(());
+    };
+    let kubeconfig = kubeconfig("web-tokens", nobody()?);
+    let first = Served::start(&kubeconfig, &[])?;
+    let jobs = format!("http://{}/jobs", first.host);
+    // The session is open; what is behind it does not answer.
+    let open = ["The cluster does not answer"];
+    browser.open(&first.address()).await?;
+    browser.see(&open).await?;
+    let tab = browser.tab().await?;
+    let (_, port) = first.host.split_once(':').context("no port")?;
+    let port = port.to_owned();
+    let dead = first.token.clone();
+    ensure!(first.end()?.success());
+    let second = Served::start(&kubeconfig, &["--port", &port])?;
+    browser.see(&["This page is not open yet"]).await?;
+    let kept: Option<String> = browser
+        .run("return sessionStorage.getItem('token')")
+        .await?;
+    ensure!(kept.is_none(), "a dead token is kept");
+    // A tab that does not know yet that its token is dead.
+    let hands_on = format!(
+        "const tabs = new BroadcastChannel('sluice'); \
+         tabs.onmessage = ({{ data }}) => {{ if (data === 'token?') tabs.postMessage({{ token: '{dead}' }}); }}"
+    );
+    browser.run::<()>(&hands_on).await?;
+    browser.open_tab(&second.address()).await?;
+    browser.see(&open).await?;
+    browser.open_tab(&jobs).await?;
+    browser.see(&open).await?;
+    browser.look_at(tab).await?;
+    browser.see(&open).await?;
+    browser.end().await
 }
 
 /// Method, path and headers of a request, and the status of its answer.
