@@ -17,6 +17,8 @@ use crate::workload::preemption_order::PreemptionOrder;
 enum SearchStrategy {
     /// In the preemptor's own queue only.
     Own,
+    /// In all other queues, by fair shares.
+    OthersByShares,
     /// In all queues, by fair shares.
     ByShares,
     /// In all queues, by priority. If a node is given, enough of the own queue is preempted that this node
@@ -44,10 +46,12 @@ pub(crate) fn find_targets(
                 own.iter().cloned(),
                 None,
             ),
-            SearchStrategy::ByShares => {
+            SearchStrategy::OthersByShares | SearchStrategy::ByShares => {
+                let is_with_own = matches!(strategy, SearchStrategy::ByShares);
+                let own = if is_with_own { own.as_slice() } else { &[] };
                 let mut tests = snapshot.settings.fair_sharing.iter().flatten();
                 tests.find_map(|test| {
-                    search_by_shares(snapshot, quota, preemptor, &scarce, &own, *test)
+                    search_by_shares(snapshot, quota, preemptor, &scarce, own, *test)
                 })
             }
             SearchStrategy::ByPriority(at) => {
@@ -80,7 +84,12 @@ fn strategies(
         return vec![SearchStrategy::Own];
     }
     if snapshot.settings.fair_sharing.is_some() {
-        return vec![SearchStrategy::Own, SearchStrategy::ByShares];
+        // A queue that borrows something else may have the largest share: by shares, its own would go first.
+        let mut strategies = vec![SearchStrategy::OthersByShares];
+        if !own.is_empty() {
+            strategies.extend([SearchStrategy::Own, SearchStrategy::ByShares]);
+        }
+        return strategies;
     }
     let mut strategies = vec![SearchStrategy::ByPriority(None)];
     for at in quota.below_root(preemptor.node).collect::<Vec<_>>() {

@@ -75,8 +75,9 @@ impl<'a> Preemptor<'a> {
         if self.rules.reclaim_within_cohort == ReclaimWithinCohort::Never {
             ways.push(self.classic_of(&self.own(), None, tally));
         } else if let Some(strategies) = self.fair {
+            ways.push(self.fair(strategies, &[], tally));
             ways.push(self.classic_of(&self.own(), None, tally));
-            ways.push(self.fair(strategies, tally));
+            ways.push(self.fair(strategies, &self.own(), tally));
         } else if !self.may_borrow {
             ways.push(self.classic(Some(self.queue), tally));
         } else {
@@ -360,9 +361,15 @@ impl<'a> Preemptor<'a> {
         None
     }
 
-    fn fair(&self, strategies: &[FairPreemption], tally: &mut Tally) -> Option<Vec<Candidate<'a>>> {
+    /// By the first strategy by which there is a way, with these of the own queue or none.
+    fn fair(
+        &self,
+        strategies: &[FairPreemption],
+        own: &[Candidate<'a>],
+        tally: &mut Tally,
+    ) -> Option<Vec<Candidate<'a>>> {
         for (number, strategy) in strategies.iter().enumerate() {
-            if let Some(found) = self.fair_by(*strategy, tally) {
+            if let Some(found) = self.fair_by(*strategy, own, tally) {
                 tally.second_strategy += u64::from(number == 1);
                 return Some(found);
             }
@@ -370,10 +377,15 @@ impl<'a> Preemptor<'a> {
         None
     }
 
-    fn fair_by(&self, strategy: FairPreemption, tally: &mut Tally) -> Option<Vec<Candidate<'a>>> {
+    fn fair_by(
+        &self,
+        strategy: FairPreemption,
+        own: &[Candidate<'a>],
+        tally: &mut Tally,
+    ) -> Option<Vec<Candidate<'a>>> {
         let mut foreign = self.foreign(None);
         while !foreign.is_empty() {
-            let taken = self.first_fair(&[foreign.clone(), self.own()].concat(), strategy)?;
+            let taken = self.first_fair(&[foreign.as_slice(), own].concat(), strategy)?;
             let kept = Self::give_back(taken.clone(), |rest| {
                 self.accepted(rest) && self.fair_rights(rest, strategy).is_some()
             });

@@ -132,6 +132,26 @@ fn by_shares_too_own_jobs_and_borrowers_are_preempted_together() {
 }
 
 #[test]
+fn by_shares_no_own_job_is_preempted_where_a_borrower_is_enough() {
+    // `q` has the largest share, by the memory that it borrows.
+    for strategy in ["fair", "fair initial", "fair final"] {
+        check(&format!(
+            "{strategy}
+             queue q in=c own=lower reclaim=any default.cpu=4 default.memory=0
+             queue o in=c default.cpu=0 default.memory=0
+             queue p in=c default.cpu=0 default.memory=4
+             held m q priority=9 default.memory=4
+             held low q priority=0 default.cpu=2
+             held b o priority=0 default.cpu=2
+             job j q priority=5 cpu=2
+             decide => !b(reclaim)
+             gone b
+             decide => j"
+        ));
+    }
+}
+
+#[test]
 fn own_jobs_are_preempted_only_as_far_as_reclaiming_from_borrowers_needs_it() {
     // Without `low`, and not before, the job is within what is its queue's own.
     check(
