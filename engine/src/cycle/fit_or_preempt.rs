@@ -1,6 +1,7 @@
 //! What can be assigned to one pending workload: all of it now, all of it after others have stopped, a part of it now
 //! (`partial_admission.rs`), or else its fewest pods after others have stopped.
 
+use crate::api::amount::Amount;
 use crate::api::names::LocalQueueKey;
 use crate::api::preemption::Preemption;
 use crate::api::queues::ClusterQueue;
@@ -10,11 +11,13 @@ use crate::flavor::flavor_assigner::{
     Assignment, PreemptionOracle, SimulatedPreemption, max_borrowing_distance,
 };
 use crate::flavor::options::{Slots, fewest_pods, is_reducible};
+use crate::preemption::candidates::preemptible_own_usage;
 use crate::preemption::preemptor::Preemptor;
 use crate::preemption::snapshot::PreemptionSnapshot;
 use crate::preemption::target::Target;
 use crate::preemption::target_search::find_targets;
 use crate::queue::cluster_queue::ClusterQueueId;
+use crate::quota::flavor_resources::FlavorResourceId;
 use crate::quota::quota_tree::QuotaTree;
 use crate::quota::usage::RequestedUsage;
 use crate::quota::view::{NodeId, View};
@@ -58,14 +61,14 @@ pub(crate) struct Assigner<'a> {
     pub(crate) local_queue: Option<&'a LocalQueueKey>,
 }
 
-impl Assigner<'_> {
+impl<'a> Assigner<'a> {
     /// Works out what can be assigned, if anything.
-    pub(crate) fn assign<'a>(
+    pub(crate) fn assign<'s>(
         &mut self,
-        slots: &'a Slots,
+        slots: &'s Slots,
         config: &ClusterQueue,
         shape: &Shape,
-    ) -> Option<AssignmentResult<'a>> {
+    ) -> Option<AssignmentResult<'s>> {
         let all = shape.pod_sets.iter().map(|set| set.count).collect();
         if let Some(result) = self.assign_counts(slots, config, all, PreemptsFor::All) {
             return Some(result);
@@ -89,12 +92,12 @@ impl Assigner<'_> {
 
     /// Works out for how many pods a workload need not borrow that has preempted others for its fewest. With more it
     /// would use what the others need to return, and what they may reclaim at once.
-    pub(crate) fn assign_without_borrowing<'a>(
+    pub(crate) fn assign_without_borrowing<'s>(
         &self,
-        slots: &'a Slots,
+        slots: &'s Slots,
         config: &ClusterQueue,
         shape: &Shape,
-    ) -> Option<AssignmentResult<'a>> {
+    ) -> Option<AssignmentResult<'s>> {
         let own = largest_assignment(shape, 0, |counts| {
             let (node, borrowing) = (self.node, Borrowing::Forbidden);
             let found =
@@ -105,63 +108,101 @@ impl Assigner<'_> {
     }
 
     /// Works out what can be assigned to its fewest pods.
-    pub(crate) fn assign_fewest<'a>(
+    pub(crate) fn assign_fewest<'s>(
         &mut self,
-        slots: &'a Slots,
+        slots: &'s Slots,
         config: &ClusterQueue,
         shape: &Shape,
-    ) -> Option<AssignmentResult<'a>> {
+    ) -> Option<AssignmentResult<'s>> {
         let fewest = shape.pod_sets.iter().map(fewest_pods).collect();
         self.assign_counts(slots, config, fewest, PreemptsFor::Fewest)
     }
 
     /// Works out what can be assigned to so many pods of each set.
-    fn assign_counts<'a>(
+    fn assign_counts<'s>(
         &mut self,
-        slots: &'a Slots,
+        slots: &'s Slots,
         config: &ClusterQueue,
         counts: Vec<u32>,
         preempts_for: PreemptsFor,
-    ) -> Option<AssignmentResult<'a>> {
+    ) -> Option<AssignmentResult<'s>> {
         let (node, borrowing) = (self.node, slots.borrowing);
         let found = slots.assign(self, node, borrowing, config.fungibility, counts.clone());
         // The targets of several pod sets may not suffice together, or leave no quota to a later pod set.
         // Other flavors may still fit without preemption. So may others for the earlier pod sets.
         let other = match found {
             Err(place) if !self.policy.is_enabled() => {
-                slots.assign_in_other_ways(self.quota, (node, borrowing), counts, place)
+                slots.assign_in_other_ways(self.quota, (node, borrowing), counts.clone(), place)
             }
-            Err(_) => {
-                slots.assign_in_any_way(self.quota, node, borrowing, config.fungibility, counts)
-            }
+            Err(_) => slots.assign_in_any_way(
+                self.quota,
+                node,
+                borrowing,
+                config.fungibility,
+                counts.clone(),
+            ),
             Ok(assignment) => {
                 let assignment = match self.without_preemption(assignment, borrowing) {
                     Ok(result) => return Some(result),
                     Err(assignment) => assignment,
                 };
-                if let Some(targets) = self.targets(&assignment.requested, borrowing) {
-                    self.check(
-                        !targets.is_empty(),
-                        "whoever fits without targets only waits for evicted workloads",
-                    );
-                    return Some(AssignmentResult::Preempts {
-                        requested: assignment.requested,
-                        targets,
-                        preempts_for,
-                    });
+                let result = self.with_preemption(assignment.requested, borrowing, preempts_for);
+                if result.is_some() {
+                    return result;
                 }
-                slots.assign_in_any_way(self.quota, node, borrowing, config.fungibility, counts)
+                slots.assign_in_any_way(
+                    self.quota,
+                    node,
+                    borrowing,
+                    config.fungibility,
+                    counts.clone(),
+                )
             }
         };
-        self.without_preemption(other.ok()?, borrowing).ok()
+        let other = other
+            .ok()
+            .map(|other| self.without_preemption(other, borrowing));
+        match other {
+            Some(Ok(result)) => Some(result),
+            Some(Err(_)) | None => self.take_nominal_quota_back(slots, counts, preempts_for),
+        }
+    }
+
+    /// Preempts others for nominal quota, in the combination of flavors that lacks least of it. What is preferred for one
+    /// slot after the other may leave nothing to a later slot, or have to borrow, and then reclaims nothing.
+    fn take_nominal_quota_back<'s>(
+        &mut self,
+        slots: &'s Slots,
+        counts: Vec<u32>,
+        preempts_for: PreemptsFor,
+    ) -> Option<AssignmentResult<'s>> {
+        if !self.policy.may_reclaim_in_cohort() || !slots.have_other_ways() {
+            return None;
+        }
+        let (node, borrowing) = (self.node, slots.borrowing);
+        let nothing = RequestedUsage::new();
+        let own = preemptible_own_usage(self.snapshot, &self.preemptor(&nothing, borrowing));
+        let by_shares = self.snapshot.settings.fair_sharing.is_some();
+        let quota = &*self.quota;
+        let is_nominal = |cell: FlavorResourceId, amount: Amount| {
+            let usage = quota.usage(View::Planned, node, cell).plus(amount);
+            usage.minus(own.get(&cell).copied().unwrap_or_default()) <= quota.nominal(node, cell)
+                // By shares only what it lacks has to be.
+                || (by_shares && quota.is_available(View::Planned, node, (cell, amount), borrowing))
+        };
+        let found = slots.assign_least_lacking(quota, (node, borrowing), counts, is_nominal)?;
+        match self.without_preemption(found, borrowing) {
+            Ok(result) => Some(result),
+            Err(found) => self.with_preemption(found.requested, borrowing, preempts_for),
+        }
     }
 
     /// The result without preemption; the assignment itself if it requires preemption.
-    fn without_preemption<'a>(
+    fn without_preemption<'s>(
         &self,
-        assignment: Assignment<'a>,
+        assignment: Assignment<'s>,
         borrowing: Borrowing,
-    ) -> Result<AssignmentResult<'a>, Assignment<'a>> {
+    ) -> Result<AssignmentResult<'s>, Assignment<'s>> {
         if assignment.waits_at.is_none() {
             return Ok(AssignmentResult::FitsNow(assignment));
         }
@@ -178,11 +219,38 @@ impl Assigner<'_> {
         Err(assignment)
     }
 
+    /// The result with preemption; none without targets.
+    fn with_preemption<'s>(
+        &mut self,
+        requested: RequestedUsage,
+        borrowing: Borrowing,
+        preempts_for: PreemptsFor,
+    ) -> Option<AssignmentResult<'s>> {
+        let targets = self.targets(&requested, borrowing)?;
+        self.check(
+            !targets.is_empty(),
+            "whoever fits without targets only waits for evicted workloads",
+        );
+        Some(AssignmentResult::Preempts {
+            requested,
+            targets,
+            preempts_for,
+        })
+    }
+
     fn targets(&mut self, requested: &RequestedUsage, borrowing: Borrowing) -> Option<Vec<Target>> {
         if !self.policy.is_enabled() {
             return None;
         }
-        let preemptor = Preemptor {
+        let preemptor = self.preemptor(requested, borrowing);
+        find_targets(self.snapshot, self.quota, preemptor)
+    }
+
+    fn preemptor<'b>(&self, requested: &'b RequestedUsage, borrowing: Borrowing) -> Preemptor<'b>
+    where
+        'a: 'b,
+    {
+        Preemptor {
             cluster_queue: self.cluster_queue,
             node: self.node,
             policy: self.policy,
@@ -190,8 +258,7 @@ impl Assigner<'_> {
             local_queue: self.local_queue,
             requested,
             borrowing,
-        };
-        find_targets(self.snapshot, self.quota, preemptor)
+        }
     }
 }
 

@@ -116,8 +116,7 @@ impl Slots {
     }
 
     /// The usage of the fewest pods that are accepted, in flavors of which the queue has enough nominal quota; none if
-    /// it has not. Of several ways it is the one that lacks least: of what it requests, the largest part that is not
-    /// unused nominal quota in the planned view. Of equal ones it is the first.
+    /// it has not. Of several ways it is the one that [lacks least](Slots::least_lacking).
     pub(crate) fn within_nominal(
         &self,
         tree: &QuotaTree,
@@ -125,10 +124,24 @@ impl Slots {
         shape: &Shape,
     ) -> Option<RequestedUsage> {
         let counts: Vec<u32> = shape.pod_sets.iter().map(fewest_pods).collect();
-        let places = self.places(&counts);
-        let is_within = |requested: &RequestedUsage| {
+        let is_within = |cell, amount| amount <= tree.nominal(node, cell);
+        self.least_lacking(tree, node, &counts, is_within)
+    }
+
+    /// The usage of so many pods in the way that lacks least, of those of which each amount is accepted: of what it
+    /// requests, the largest part that is not unused nominal quota in the planned view. Of equal ones it is the first.
+    /// What is not accepted must not be with more usage either.
+    pub(super) fn least_lacking(
+        &self,
+        tree: &QuotaTree,
+        node: NodeId,
+        counts: &[u32],
+        is_accepted: impl Fn(FlavorResourceId, Amount) -> bool,
+    ) -> Option<RequestedUsage> {
+        let places = self.places(counts);
+        let are_accepted = |requested: &RequestedUsage| {
             let mut requested = requested.iter();
-            requested.all(|(cell, amount)| *amount <= tree.nominal(node, *cell))
+            requested.all(|(cell, amount)| is_accepted(*cell, *amount))
         };
         let unused = |cell| tree.available(View::Planned, node, cell, Borrowing::Forbidden);
         let lacking = |requested: &RequestedUsage| {
@@ -140,8 +153,8 @@ impl Slots {
             lacking.max().unwrap_or_default()
         };
         let mut best: Option<(Share, RequestedUsage)> = None;
-        // Accepts none, so that the search goes on.
-        first_way(&places, is_within, |requested| {
+        // Finds none, so that the search goes on.
+        first_way(&places, are_accepted, |requested| {
             let lacking = lacking(requested);
             if best.as_ref().is_none_or(|(least, _)| lacking < *least) {
                 best = Some((lacking, requested.clone()));

@@ -155,6 +155,18 @@ fn leaves_enough(
     })
 }
 
+/// Whether each of these amounts is available at this moment, in all views.
+fn is_available_now(
+    quota: &QuotaTree,
+    (node, borrowing): (NodeId, Borrowing),
+    requested: &RequestedUsage,
+) -> bool {
+    let is_available = |view| quota.are_all_available(view, node, requested, borrowing);
+    is_available(View::Planned)
+        && is_available(View::Now)
+        && !quota.would_use_reserved_nominal(node, requested)
+}
+
 impl Slots {
     /// Assigns a flavor to each slot without preemption: as [`Slots::assign`] does or, where that ends at a slot without
     /// any, in any other way. The error is that slot.
@@ -186,15 +198,11 @@ impl Slots {
             return Err(place);
         }
         let places = self.places(&counts);
-        let is_available = |view, requested: &RequestedUsage| {
-            quota.are_all_available(view, node, requested, borrowing)
+        let is_later = |requested: &RequestedUsage| {
+            quota.are_all_available(View::Planned, node, requested, borrowing)
         };
-        let is_later = |requested: &RequestedUsage| is_available(View::Planned, requested);
-        let is_now = |requested: &RequestedUsage| {
-            is_later(requested)
-                && is_available(View::Now, requested)
-                && !quota.would_use_reserved_nominal(node, requested)
-        };
+        let is_now =
+            |requested: &RequestedUsage| is_available_now(quota, (node, borrowing), requested);
         // Most workloads that wait have a slot for which nothing is left, or need more in sum than all flavors have.
         let planned = |cell| quota.available(View::Planned, node, cell, borrowing);
         if !leaves_enough(&RequestedUsage::new(), &places, is_later) || !may_fit(&places, planned) {
@@ -209,6 +217,36 @@ impl Slots {
             }
             WaySearch::NotFound | WaySearch::TooMany => Err(place),
         }
+    }
+
+    /// Assigns flavors of which each amount is accepted, whether it is available or not. Of several ways it is the one
+    /// that [lacks least](Slots::least_lacking).
+    pub(crate) fn assign_least_lacking(
+        &self,
+        quota: &QuotaTree,
+        (node, borrowing): (NodeId, Borrowing),
+        counts: Vec<u32>,
+        is_accepted: impl Fn(FlavorResourceId, Amount) -> bool,
+    ) -> Option<Assignment<'_>> {
+        let places = self.places(&counts);
+        let least = self.least_lacking(quota, node, &counts, &is_accepted)?;
+        let are_accepted = |requested: &RequestedUsage| {
+            let mut requested = requested.iter();
+            requested.all(|(cell, amount)| is_accepted(*cell, *amount))
+        };
+        let found = first_way(&places, are_accepted, |requested| *requested == least);
+        let WaySearch::Found(chosen, requested) = found else {
+            return None;
+        };
+        let is_now = is_available_now(quota, (node, borrowing), &requested);
+        let waits_at = (self.in_order.first()).map(|slot| slot.place);
+        Some(self.assignment(&chosen, counts, requested, waits_at.filter(|_| !is_now)))
+    }
+
+    /// Whether there may be other combinations than that of the flavors which [`Slots::assign`] prefers for one slot after
+    /// the other. A single slot has the best of all.
+    pub(crate) fn have_other_ways(&self) -> bool {
+        self.in_order.len() > 1 && self.in_order.iter().any(|slot| slot.choices.len() > 1)
     }
 
     /// The slots, in order, each with the count of its pod set.

@@ -152,43 +152,90 @@ impl Scene<'_> {
             let with = nothing.with(node, &way.charge);
             !self.tree.is_above(&with, node, way.charge.keys().copied())
         };
-        let left = |(cell, wanted): (usize, i128)| {
-            let has_room = |amount: i128| {
-                let charge = Charge::from([(cell, amount)]);
-                let with = self.planned.with(node, &charge);
-                self.tree.fits(self.planned, node, cell, amount)
-                    && !self.tree.is_above(&with, node, [cell])
-            };
-            let (mut most, mut too_much) = (0, wanted + 1);
-            while most + 1 < too_much {
-                let middle = most + (too_much - most) / 2;
-                if has_room(middle) {
-                    most = middle;
-                } else {
-                    too_much = middle;
-                }
-            }
-            (most > 0).then_some((cell, most))
-        };
         let mut ways = self.ways(queue, &least);
         ways.retain(is_own);
-        let lacks = |way: &Assignment| {
-            let part = |(cell, wanted): (&usize, &i128)| {
-                let left = left((*cell, *wanted)).map_or(0, |(_, left)| left);
-                (wanted - left) * 1_000_000_000 / wanted
-            };
-            way.charge.iter().map(part).max().unwrap_or(0)
-        };
-        // The first of those that lack least.
-        let way = ways.into_iter().min_by_key(lacks)?;
+        let way = self.lacks_least(node, ways)?;
         // Who may always take it back need not save it up.
         if queue.preemption.reclaim_within_cohort == ReclaimWithinCohort::Any
             && !self.only_borrowing_forbids_it(workload, node, &way.charge)
         {
             return None;
         }
+        let left = |(cell, wanted)| {
+            let left = self.left_of(node, cell, wanted);
+            (left > 0).then_some((cell, left))
+        };
         let part: Charge = way.charge.into_iter().filter_map(left).collect();
         (!part.is_empty()).then_some(part)
+    }
+
+    /// How much of so much is left of a queue's own.
+    fn left_of(&self, node: usize, cell: usize, wanted: i128) -> i128 {
+        let has_room = |amount: i128| {
+            let charge = Charge::from([(cell, amount)]);
+            let with = self.planned.with(node, &charge);
+            self.tree.fits(self.planned, node, cell, amount)
+                && !self.tree.is_above(&with, node, [cell])
+        };
+        let (mut most, mut too_much) = (0, wanted + 1);
+        while most + 1 < too_much {
+            let middle = most + (too_much - most) / 2;
+            if has_room(middle) {
+                most = middle;
+            } else {
+                too_much = middle;
+            }
+        }
+        most
+    }
+
+    /// The first of the ways that lack least of a queue's own.
+    fn lacks_least(&self, node: usize, ways: Vec<Assignment>) -> Option<Assignment> {
+        let lacks = |way: &Assignment| {
+            let part = |(cell, wanted): (&usize, &i128)| {
+                let left = self.left_of(node, *cell, *wanted);
+                (wanted - left) * 1_000_000_000 / wanted
+            };
+            way.charge.iter().map(part).max().unwrap_or(0)
+        };
+        ways.into_iter().min_by_key(lacks)
+    }
+
+    /// What becomes of one that has no other way than to take back what is its queue's own: of the ways that would be
+    /// within that, had all gone that may have to go of its own queue, the one that lacks least.
+    fn taken_back(
+        &self,
+        queue: &ClusterQueue,
+        workload: &Workload,
+        tally: &mut Tally,
+    ) -> AssignmentResult {
+        let node = self.tree.queue(&queue.name).unwrap();
+        let mut ways = self.ways(queue, workload);
+        // A single one has been tried.
+        if queue.preemption.reclaim_within_cohort == ReclaimWithinCohort::Never || ways.len() < 2 {
+            return AssignmentResult::No;
+        }
+        let nothing = Charge::new();
+        let without_own = self.wanting(queue, workload, &nothing).without_own();
+        let is_own = |(cell, amount): (&usize, &i128)| {
+            let charge = Charge::from([(*cell, *amount)]);
+            let with = without_own.with(node, &charge);
+            // By shares only what it lacks has to be.
+            let has_enough =
+                self.fair.is_some() && self.has_room(workload, self.planned, node, &charge);
+            has_enough || !self.tree.is_above(&with, node, [*cell])
+        };
+        ways.retain(|way| way.charge.iter().all(is_own));
+        let Some(way) = self.lacks_least(node, ways) else {
+            return AssignmentResult::No;
+        };
+        match self.victims(queue, workload, &way.charge, tally) {
+            Some(victims) => {
+                tally.taken_back += 1;
+                AssignmentResult::Later(way, victims)
+            }
+            None => AssignmentResult::No,
+        }
     }
 
     /// Whether a queue may not take back what it lacks, as it borrows of something else that it has enough of.
@@ -286,11 +333,24 @@ impl Scene<'_> {
         may_preempt: bool,
         tally: &mut Tally,
     ) -> AssignmentResult {
+        match self.slot_by_slot(queue, workload, may_preempt, tally) {
+            AssignmentResult::No if may_preempt => self.taken_back(queue, workload, tally),
+            found => found,
+        }
+    }
+
+    fn slot_by_slot(
+        &self,
+        queue: &ClusterQueue,
+        workload: &Workload,
+        may_preempt: bool,
+        tally: &mut Tally,
+    ) -> AssignmentResult {
         let may_preempt = may_preempt && has_a_right(queue);
         let Some(assignment) = self.assign(queue, workload, may_preempt, tally) else {
             // With flavors for which nobody has to go, perhaps.
             if may_preempt {
-                return self.whole(queue, workload, false, tally);
+                return self.slot_by_slot(queue, workload, false, tally);
             }
             return match self.in_any_way(queue, workload) {
                 Some(found) if found.fits_now => {
@@ -313,7 +373,7 @@ impl Scene<'_> {
         }
         match self.victims(queue, workload, &assignment.charge, tally) {
             Some(victims) => AssignmentResult::Later(assignment, victims),
-            None => self.whole(queue, workload, false, tally),
+            None => self.slot_by_slot(queue, workload, false, tally),
         }
     }
 
@@ -325,7 +385,21 @@ impl Scene<'_> {
         charge: &Charge,
         tally: &mut Tally,
     ) -> Option<Vec<Target>> {
-        let wanting = Preemptor {
+        let wanting = self.wanting(queue, workload, charge);
+        let found = wanting.victims(tally);
+        wanting.check(found.as_deref(), self.subsets_of_max);
+        let fits = self.tree.all_fit(self.planned, wanting.queue, charge);
+        tally.for_nominal += u64::from(fits && found.is_some());
+        found
+    }
+
+    fn wanting<'a>(
+        &'a self,
+        queue: &ClusterQueue,
+        workload: &'a Workload,
+        charge: &'a Charge,
+    ) -> Preemptor<'a> {
+        Preemptor {
             tree: self.tree,
             planned: self.planned,
             unclaimed: self.unclaimed,
@@ -338,12 +412,7 @@ impl Scene<'_> {
             charge,
             may_borrow: may_borrow(workload),
             fair: self.fair,
-        };
-        let found = wanting.victims(tally);
-        wanting.check(found.as_deref(), self.subsets_of_max);
-        let fits = self.tree.all_fit(self.planned, wanting.queue, charge);
-        tally.for_nominal += u64::from(fits && found.is_some());
-        found
+        }
     }
 
     /// The least reduction that fits at once.

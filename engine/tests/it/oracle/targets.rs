@@ -128,21 +128,31 @@ impl<'a> Preemptor<'a> {
         self.contested().into_iter().filter(holds).collect()
     }
 
-    fn own(&self) -> Vec<Candidate<'a>> {
+    /// Whether one is of its own queue, and may have to go.
+    fn may_have_go(&self, holder: &Holder) -> bool {
         let stands = (self.priority, self.created);
-        let may = |holder: &&Holder| {
-            holder.is_confirmed
-                && holder.queue == self.queue
-                && self.local.is_none_or(|local| *local == holder.local)
-                && comes_before(self.rules, stands, holder)
-        };
-        let own = self.holders.iter().filter(may);
+        holder.is_confirmed
+            && holder.queue == self.queue
+            && self.local.is_none_or(|local| *local == holder.local)
+            && comes_before(self.rules, stands, holder)
+    }
+
+    fn own(&self) -> Vec<Candidate<'a>> {
+        let own = self.holders.iter().filter(|h| self.may_have_go(h));
         let own = own.filter(|holder| !self.contested_by(holder).is_empty());
         sorted(own.map(|holder| Candidate {
             holder,
             right: InClusterQueue,
             sides: None,
         }))
+    }
+
+    /// What is planned, had all of the own queue gone that it may have go, whatever they hold.
+    pub(crate) fn without_own(&self) -> View {
+        let own = self.holders.iter().filter(|h| self.may_have_go(h));
+        own.fold(self.planned.clone(), |view, own| {
+            view.without(self.queue, &own.charge)
+        })
     }
 
     /// Those of other queues, by the rights that there are if `within` stays within its own.

@@ -1,0 +1,99 @@
+//! Several pod sets or resource groups: for which combination of flavors others are preempted.
+
+use crate::script::check;
+
+#[test]
+fn nominal_quota_is_reclaimed_in_the_only_combination_of_flavors_that_it_suffices_for() {
+    // To reclaim `default` for the first pod set would leave nothing to the second.
+    for fair in ["", "fair", "fair initial", "fair final"] {
+        for strategy in ["", "strict"] {
+            let script = |then: &str| {
+                check(&format!(
+                    "{fair}
+                     flavor default label=kind:a
+                     flavor spot label=kind:b
+                     queue q in=c {strategy} reclaim=any default.cpu=2 spot.cpu=2
+                     queue o in=c default.cpu=0 spot.cpu=0
+                     held a o default.cpu=2
+                     held b o spot.cpu=2
+                     job j q cpu=2 / cpu=2 select=kind:a
+                     job n o cpu=2
+                     {then}"
+                ));
+            };
+            script(
+                "decide => !b(reclaim) !a(reclaim)
+                 decide =>
+                 gone a
+                 decide =>
+                 gone b
+                 decide => j
+                 flavors j => 0.cpu=spot 1.cpu=default",
+            );
+            script(
+                "decide => !b(reclaim) !a(reclaim)
+                 gone b
+                 decide =>
+                 gone a
+                 decide => j
+                 flavors j => 0.cpu=spot 1.cpu=default",
+            );
+        }
+    }
+}
+
+#[test]
+fn nominal_quota_of_one_group_is_reclaimed_where_that_of_another_need_not_be_borrowed() {
+    // With `x` it would borrow GPUs, and so reclaim nothing. With `spot` all is nominal quota.
+    for strategy in ["", "strict"] {
+        check(&format!(
+            "queue q in=c {strategy} reclaim=any default.cpu=4 | x.gpu=0 spot.gpu=2
+             queue o in=c default.cpu=0 | x.gpu=2
+             held a o default.cpu=4
+             job j q cpu=4 gpu=1
+             decide => !a(reclaim)
+             job n o cpu=1
+             decide =>
+             gone a
+             decide => j"
+        ));
+    }
+}
+
+#[test]
+fn of_several_combinations_within_nominal_quota_the_one_that_lacks_least_is_reclaimed() {
+    let script = |spot: u32, third: u32, then: &str| {
+        check(&format!(
+            "flavor default label=kind:a
+             flavor spot label=kind:b
+             flavor x label=kind:c
+             queue q in=c reclaim=any default.cpu=4 spot.cpu=4 x.cpu=4
+             queue o in=c default.cpu=0 spot.cpu=0 x.cpu=0
+             held d o default.cpu=2
+             held s o spot.cpu={spot}
+             held t o x.cpu={third}
+             job j q cpu=4 / cpu=4 select=kind:a
+             decide => {then}"
+        ));
+    };
+    script(4, 3, "!t(reclaim) !d(reclaim)");
+    script(3, 4, "!s(reclaim) !d(reclaim)");
+}
+
+#[test]
+fn own_jobs_that_stay_leave_the_other_combinations() {
+    // Of `default` the queue itself uses a part, so only `spot` can be reclaimed for the first pod set.
+    let script = |rule: &str, then: &str| {
+        check(&format!(
+            "flavor x label=kind:a
+             queue q in=c {rule} reclaim=any default.cpu=4 | x.gpu=0 spot.gpu=2 default.gpu=2
+             queue o in=c default.cpu=0 | x.gpu=2
+             held mine q default.cpu=1
+             held a o default.cpu=3
+             job j q priority=5 cpu=4 gpu=1
+             decide => {then}"
+        ));
+    };
+    script("", "");
+    script("own=lower", "!a(reclaim) !mine(own)");
+}
