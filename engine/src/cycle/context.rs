@@ -132,6 +132,7 @@ impl Cycle<'_> {
     ) -> Option<AssignmentResult<'a>> {
         let policy = self.policy(class.node);
         let (mut assigner, config) = self.assigner(class, order, policy)?;
+        assigner.is_nominated = true;
         match preempted_for {
             PreemptsFor::All => assigner.assign(slots, config, shape),
             PreemptsFor::Fewest => assigner.assign_fewest(slots, config, shape),
@@ -181,6 +182,7 @@ impl Cycle<'_> {
             policy,
             order,
             local_queue: id.local_queue.as_deref(),
+            is_nominated: false,
         };
         Some((assigner, &node.config))
     }

@@ -2,6 +2,7 @@
 //! (`partial_admission.rs`), or else its fewest pods after others have stopped.
 
 use crate::api::amount::Amount;
+use crate::api::flavor::FlavorFungibility;
 use crate::api::names::LocalQueueKey;
 use crate::api::preemption::Preemption;
 use crate::api::queues::ClusterQueue;
@@ -10,6 +11,7 @@ use crate::cycle::partial_admission::largest_assignment;
 use crate::flavor::flavor_assigner::{
     Assignment, PreemptionOracle, SimulatedPreemption, max_borrowing_distance,
 };
+use crate::flavor::fungibility::{prefers_borrowing, tries_next_flavor};
 use crate::flavor::options::{Slots, fewest_pods, is_reducible};
 use crate::preemption::candidates::preemptible_own_usage;
 use crate::preemption::preemptor::Preemptor;
@@ -59,6 +61,8 @@ pub(crate) struct Assigner<'a> {
     pub(crate) order: &'a QueueOrder,
     /// In its own queue, only workloads of this LocalQueue are candidates; none means any.
     pub(crate) local_queue: Option<&'a LocalQueueKey>,
+    /// Whether it is nominated: others were preempted for it.
+    pub(crate) is_nominated: bool,
 }
 
 impl<'a> Assigner<'a> {
@@ -132,40 +136,60 @@ impl<'a> Assigner<'a> {
         // Other flavors may still fit without preemption. So may others for the earlier pod sets.
         let other = match found {
             Err(place) if !self.policy.is_enabled() => {
-                slots.assign_in_other_ways(self.quota, (node, borrowing), counts.clone(), place)
+                let node = (node, borrowing);
+                let other = slots.assign_in_other_ways(self.quota, node, counts.clone(), place);
+                other
+                    .ok()
+                    .and_then(|other| self.without_preemption(other, borrowing).ok())
             }
-            Err(_) => slots.assign_in_any_way(
-                self.quota,
-                node,
-                borrowing,
-                config.fungibility,
-                counts.clone(),
-            ),
+            Err(_) => self.fit_in_any_way(slots, config, &counts),
             Ok(assignment) => {
                 let assignment = match self.without_preemption(assignment, borrowing) {
                     Ok(result) => return Some(result),
                     Err(assignment) => assignment,
                 };
+                // What an early pod set prefers may leave a later one only what others have to be preempted for.
+                let may_spare = self.is_nominated
+                    || (slots.early_choice_matters && tries_next_flavor(config.fungibility));
+                let other = may_spare.then(|| self.fit_in_any_way(slots, config, &counts));
+                if let Some(Some(found)) = &other
+                    && self.is_rather_taken(found, config.fungibility)
+                {
+                    return other.flatten();
+                }
                 let result = self.with_preemption(assignment.requested, borrowing, preempts_for);
                 if result.is_some() {
                     return result;
                 }
-                slots.assign_in_any_way(
-                    self.quota,
-                    node,
-                    borrowing,
-                    config.fungibility,
-                    counts.clone(),
-                )
+                other.unwrap_or_else(|| self.fit_in_any_way(slots, config, &counts))
             }
         };
-        let other = other
-            .ok()
-            .map(|other| self.without_preemption(other, borrowing));
-        match other {
-            Some(Ok(result)) => Some(result),
-            Some(Err(_)) | None => self.take_nominal_quota_back(slots, counts, preempts_for),
-        }
+        other.or_else(|| self.take_nominal_quota_back(slots, counts, preempts_for))
+    }
+
+    /// What can be assigned to so many pods without preemption, in any combination of flavors.
+    fn fit_in_any_way<'s>(
+        &self,
+        slots: &'s Slots,
+        config: &ClusterQueue,
+        counts: &[u32],
+    ) -> Option<AssignmentResult<'s>> {
+        let (node, borrowing) = (self.node, slots.borrowing);
+        let counts = counts.to_vec();
+        let found =
+            slots.assign_in_any_way(self.quota, node, borrowing, config.fungibility, counts);
+        self.without_preemption(found.ok()?, borrowing).ok()
+    }
+
+    /// Whether a combination of flavors that requires no preemption is taken before the preferred one that does. For one
+    /// that is nominated others were preempted already: nobody is once more.
+    fn is_rather_taken(
+        &self,
+        other: &AssignmentResult<'_>,
+        fungibility: FlavorFungibility,
+    ) -> bool {
+        let distance = || max_borrowing_distance(self.quota, self.node, other.requested());
+        self.is_nominated || prefers_borrowing(fungibility) || distance() == 0
     }
 
     /// Preempts others for nominal quota, in the combination of flavors that lacks least of it. What is preferred for one

@@ -34,6 +34,16 @@ pub(super) fn ends_search(fungibility: FlavorFungibility, mode: FitMode, distanc
     (distance == 0 || may_borrow) && (mode == FitMode::Now || may_wait)
 }
 
+/// Whether later flavors are tried before one that requires preemption.
+pub(crate) fn tries_next_flavor(fungibility: FlavorFungibility) -> bool {
+    fungibility.when_can_preempt == WhenCanPreempt::TryNextFlavor
+}
+
+/// Whether borrowing is preferred to preemption.
+pub(crate) fn prefers_borrowing(fungibility: FlavorFungibility) -> bool {
+    fungibility.preference == FlavorPreference::BorrowingOverPreemption
+}
+
 /// How good a choice is; less is better.
 pub(super) fn grade(fungibility: FlavorFungibility, mode: FitMode, distance: usize) -> FitGrade {
     match fungibility.preference {

@@ -50,7 +50,7 @@ pub(crate) struct Slots {
     /// the first flavor, so it fits only once others use that up.
     pub(crate) fit_is_monotone: bool,
     /// Whether a slot with several choices may take what a later slot needs.
-    pub(super) early_choice_matters: bool,
+    pub(crate) early_choice_matters: bool,
     /// Whether more usage can never improve its rank. It can with several choices: when the first one is
     /// used up, another choice may borrow less in a cohort, or lead to a smaller share.
     pub(crate) rank_is_monotone: bool,

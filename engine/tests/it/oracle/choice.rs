@@ -27,6 +27,8 @@ pub(crate) struct Scene<'a> {
     pub(crate) kept: &'a [(usize, Charge)],
     pub(crate) pod: i128,
     pub(crate) fair: Option<&'a [FairPreemption]>,
+    /// Whether others have left for whom this is about, or are to leave.
+    pub(crate) is_promised: bool,
     /// With how many candidates at most every subset of them is tried.
     pub(crate) subsets_of_max: usize,
 }
@@ -370,6 +372,18 @@ impl Scene<'_> {
         }
         if !may_preempt {
             return AssignmentResult::No;
+        }
+        // With flavors for which nobody has to go, if they are as good.
+        let rules = queue.fungibility;
+        if self.is_promised || rules.when_can_preempt == WhenCanPreempt::TryNextFlavor {
+            let without = self.slot_by_slot(queue, workload, false, tally);
+            if let AssignmentResult::Now(way) | AssignmentResult::Later(way, _) = &without
+                && (self.is_promised
+                    || rules.preference == FlavorPreference::BorrowingOverPreemption
+                    || !way.borrows)
+            {
+                return without;
+            }
         }
         match self.victims(queue, workload, &assignment.charge, tally) {
             Some(victims) => AssignmentResult::Later(assignment, victims),

@@ -331,6 +331,7 @@ impl Oracle {
             kept: &views.kept,
             pod: clamp(self.settings.pod),
             fair: self.settings.fair_sharing.as_deref(),
+            is_promised: false,
             subsets_of_max: self.subsets_of_max,
         }
     }

@@ -8,7 +8,7 @@ use sluice_engine::{
 };
 
 use super::{Oracle, Reservation, Reservations, order};
-use crate::oracle::choice::{Assignment, AssignmentResult};
+use crate::oracle::choice::{Assignment, AssignmentResult, Scene};
 use crate::oracle::quota::{Charge, Tree};
 use crate::oracle::tally::Tally;
 
@@ -136,7 +136,10 @@ impl Oracle {
         let (queue, first) = self.first_like(now, id, before)?;
         let mut ignored = Tally::default();
         let views = self.views(tree, claims);
-        let scene = self.scene(tree, &views);
+        let scene = Scene {
+            is_promised: true,
+            ..self.scene(tree, &views)
+        };
         let verdict = if self.goes_for_least_of.contains(id) {
             scene.verdict_for_least(queue, first, &mut ignored)
         } else {

@@ -97,3 +97,66 @@ fn own_jobs_that_stay_leave_the_other_combinations() {
     script("", "");
     script("own=lower", "!a(reclaim) !mine(own)");
 }
+
+#[test]
+fn nobody_is_preempted_where_another_combination_of_flavors_fits_without() {
+    let script = |rules: &str, then: &str| {
+        check(&format!(
+            "flavor default label=kind:a
+             flavor spot label=kind:b
+             queue q in=c {rules} default.cpu=4 spot.cpu=2
+             held low q default.cpu=2
+             job j q priority=5 cpu=2 / cpu=2 select=kind:a
+             decide => {then}"
+        ));
+    };
+    script("", "j\nflavors j => 0.cpu=spot 1.cpu=default");
+    script("own=lower", "j\nflavors j => 0.cpu=spot 1.cpu=default");
+    script(
+        "own=lower rather-preempt",
+        "j\nflavors j => 0.cpu=spot 1.cpu=default",
+    );
+    // The first flavor is taken before all others, whoever has to go for it.
+    script("own=lower preempt-first", "!low(own)");
+}
+
+#[test]
+fn a_combination_that_is_borrowed_is_taken_unless_preemption_is_preferred() {
+    let script = |rules: &str, then: &str| {
+        check(&format!(
+            "flavor default label=kind:a
+             flavor spot label=kind:b
+             queue q in=c own=lower {rules} default.cpu=4 spot.cpu=0
+             queue lender in=c default.cpu=0 spot.cpu=2
+             held low q default.cpu=2
+             job j q priority=5 cpu=2 / cpu=2 select=kind:a
+             decide => {then}"
+        ));
+    };
+    script("", "j\nflavors j => 0.cpu=spot 1.cpu=default");
+    script("next-flavor rather-preempt", "!low(own)");
+}
+
+#[test]
+fn whoever_is_nominated_preempts_nobody_where_its_targets_are_enough() {
+    let script = |rules: &str| {
+        check(&format!(
+            "flavor default label=kind:a
+             flavor spot label=kind:b
+             queue q own=lower {rules} default.cpu=2 spot.cpu=4
+             held d q default.cpu=2
+             held s1 q priority=9 spot.cpu=1
+             held s3 q spot.cpu=2
+             job j q priority=5 cpu=2 / cpu=1 select=kind:b
+             decide => !d(own)
+             finish s1
+             decide =>
+             gone d
+             decide => j
+             flavors j => 0.cpu=default 1.cpu=spot"
+        ));
+    };
+    script("");
+    script("rather-preempt");
+    script("preempt-first");
+}
