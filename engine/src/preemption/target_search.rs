@@ -1,13 +1,17 @@
 //! The search for targets: tries the strategies that the policy allows, and takes the one that costs the
 //! own queue least.
 
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
 use crate::preemption::candidate_ordering::Candidate;
-use crate::preemption::candidates::{could_reclaim_beyond, own_candidates};
+use crate::preemption::candidates::{could_reclaim_beyond, own_candidates, own_candidates_within};
 use crate::preemption::classical::{search_by_priority, search_in_order};
 use crate::preemption::fair_sharing::search_by_shares;
 use crate::preemption::preemptor::Preemptor;
 use crate::preemption::snapshot::PreemptionSnapshot;
 use crate::preemption::target::Target;
+use crate::quota::flavor_resources::FlavorResourceId;
 use crate::quota::quota_tree::QuotaTree;
 use crate::quota::view::NodeId;
 use crate::workload::preemption_order::PreemptionOrder;
@@ -36,7 +40,7 @@ pub(crate) fn find_targets(
     let scarce = preemptor.scarce(quota);
     let own = own_candidates(snapshot, &preemptor, &scarce);
     let mut best: Option<Vec<Target>> = None;
-    for strategy in strategies(snapshot, quota, &preemptor, &own) {
+    for strategy in strategies(snapshot, quota, &preemptor, (&scarce, &own)) {
         let found = match strategy {
             SearchStrategy::Own => search_in_order(
                 snapshot,
@@ -55,6 +59,9 @@ pub(crate) fn find_targets(
                 })
             }
             SearchStrategy::ByPriority(at) => {
+                let own = at.map_or(Cow::Borrowed(own.as_slice()), |at| {
+                    own_candidates_within(snapshot, quota, &preemptor, (&scarce, &own), at)
+                });
                 search_by_priority(snapshot, quota, preemptor, &scarce, &own, at)
             }
         };
@@ -78,7 +85,7 @@ fn strategies(
     snapshot: PreemptionSnapshot<'_>,
     quota: &mut QuotaTree,
     preemptor: &Preemptor<'_>,
-    own: &[Candidate],
+    (scarce, own): (&BTreeSet<FlavorResourceId>, &[Candidate]),
 ) -> Vec<SearchStrategy> {
     if !preemptor.policy.may_reclaim_in_cohort() {
         return vec![SearchStrategy::Own];
@@ -93,7 +100,7 @@ fn strategies(
     }
     let mut strategies = vec![SearchStrategy::ByPriority(None)];
     for at in quota.below_root(preemptor.node).collect::<Vec<_>>() {
-        if could_reclaim_beyond(snapshot, quota, preemptor, at, own) {
+        if could_reclaim_beyond(snapshot, quota, preemptor, (scarce, own), at) {
             strategies.push(SearchStrategy::ByPriority(Some(at)));
         }
     }
