@@ -1,5 +1,6 @@
 //! Random histories, played by the engine and by the oracle side by side. How the oracle decides is in `oracle`.
 
+mod combinations;
 mod explained;
 mod play;
 mod properties;

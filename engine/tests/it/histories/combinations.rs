@@ -1,0 +1,344 @@
+//! What holds when one workload comes that may get several combinations of flavors, for its pod sets and resource groups:
+//! whoever fits its nominal quota in any, and may reclaim, gets it; nobody is evicted where others fit without, nobody of
+//! its own queue where those of other queues suffice; and nobody is evicted for it a second time.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::prelude::*;
+use sluice_engine::{
+    Admission, Amount, ClusterQueue, ClusterQueueName, Decision, Engine, Event, FairPreemption,
+    Flavor, FlavorFungibility, FlavorName, FlavorQuotas, LocalQueue, LocalQueueKey, PodSet,
+    PodSetAssignment, Preemption, Quota, ReclaimWithinCohort, ResourceGroup, ResourceName,
+    Settings, Time, WhenCanBorrow, WhenCanPreempt, WithinClusterQueue, Workload, WorkloadId,
+    WorkloadState,
+};
+
+use crate::histories::worlds::any_of;
+
+const FLAVORS: [&str; 2] = ["f0", "f1"];
+const RESOURCES: [&str; 2] = ["cpu", "memory"];
+
+/// Amounts of each resource.
+type Amounts = [i128; 2];
+
+#[derive(Clone, Debug)]
+struct Holder {
+    queue: usize,
+    flavor: usize,
+    uses: Amounts,
+    priority: i32,
+}
+
+/// The workload that comes is of the first queue, and of priority 2.
+#[derive(Clone, Debug)]
+struct Scene {
+    fair: Option<Vec<FairPreemption>>,
+    /// Whether each resource has a group of its own.
+    is_split: bool,
+    /// For each queue, what it has of each flavor.
+    queues: Vec<[Amounts; 2]>,
+    own: WithinClusterQueue,
+    fungibility: FlavorFungibility,
+    holders: Vec<Holder>,
+    /// What each pod set requests, and the only flavor that suits it.
+    pod_sets: Vec<(Amounts, Option<usize>)>,
+}
+
+const PRIORITY: i32 = 2;
+
+fn scenes() -> impl Strategy<Value = Scene> {
+    let strategies = any_of([
+        FairPreemption::DEFAULT.to_vec(),
+        vec![FairPreemption::LessThanInitialShare],
+        vec![FairPreemption::LessThanOrEqualToFinalShare],
+    ]);
+    let own = any_of([WithinClusterQueue::Never, WithinClusterQueue::LowerPriority]);
+    let fungibility = (
+        any_of([WhenCanBorrow::MayStopSearch, WhenCanBorrow::TryNextFlavor]),
+        any_of([WhenCanPreempt::MayStopSearch, WhenCanPreempt::TryNextFlavor]),
+    );
+    let fungibility =
+        fungibility.prop_map(|(when_can_borrow, when_can_preempt)| FlavorFungibility {
+            when_can_borrow,
+            when_can_preempt,
+            ..FlavorFungibility::default()
+        });
+    let amounts = |most: i128| [0..most, 0..most];
+    let holder = (0..3usize, 0..2usize, amounts(4), 0..4i32);
+    let holder = holder.prop_map(|(queue, flavor, uses, priority)| Holder {
+        queue,
+        flavor,
+        uses,
+        priority,
+    });
+    let queue = [amounts(7), amounts(7)];
+    let pod_set = (amounts(4), proptest::option::weighted(0.4, 0..2usize));
+    (
+        (proptest::option::weighted(0.5, strategies), any::<bool>()),
+        proptest::collection::vec(queue, 3),
+        (own, fungibility),
+        proptest::collection::vec(holder, 1..9),
+        proptest::collection::vec(pod_set, 1..4),
+    )
+        .prop_map(
+            |((fair, is_split), queues, (own, fungibility), holders, pod_sets)| Scene {
+                fair,
+                is_split,
+                queues,
+                own,
+                fungibility,
+                holders,
+                pod_sets,
+            },
+        )
+}
+
+fn requests(amounts: Amounts) -> BTreeMap<ResourceName, Amount> {
+    let amounts = RESOURCES.into_iter().zip(amounts);
+    let above_zero = amounts.filter(|(_, amount)| *amount > 0);
+    above_zero
+        .map(|(resource, amount)| (resource.into(), Amount::new(amount)))
+        .collect()
+}
+
+impl Scene {
+    /// The resources of each group, by their numbers.
+    fn groups(&self) -> Vec<Vec<usize>> {
+        if self.is_split {
+            vec![vec![0], vec![1]]
+        } else {
+            vec![vec![0, 1]]
+        }
+    }
+
+    fn resource_groups(&self, has: &[Amounts; 2]) -> Vec<ResourceGroup> {
+        let flavor = |covered: &[usize], flavor: usize| FlavorQuotas {
+            name: FLAVORS[flavor].into(),
+            resources: covered
+                .iter()
+                .map(|resource| {
+                    let quota = Quota {
+                        nominal: Amount::new(has[flavor][*resource]),
+                        ..Quota::default()
+                    };
+                    (RESOURCES[*resource].into(), quota)
+                })
+                .collect(),
+        };
+        let group = |covered: Vec<usize>| ResourceGroup {
+            covered_resources: covered.iter().map(|r| RESOURCES[*r].into()).collect(),
+            flavors: (0..2).map(|number| flavor(&covered, number)).collect(),
+        };
+        self.groups().into_iter().map(group).collect()
+    }
+
+    /// What an engine is told, if the first queue may preempt by these rules.
+    fn events(&self, rules: Preemption) -> Vec<Event> {
+        let flavor = |name: &str| {
+            Event::UpsertFlavor(Flavor {
+                name: name.into(),
+                node_labels: BTreeMap::from([("kind".into(), name.into())]),
+                node_taints: Vec::new(),
+                tolerations: Vec::new(),
+            })
+        };
+        let mut events: Vec<Event> = FLAVORS.into_iter().map(flavor).collect();
+        for (index, has) in self.queues.iter().enumerate() {
+            let name = ClusterQueueName::from(format!("q{index}").as_str());
+            events.push(Event::UpsertClusterQueue(ClusterQueue {
+                cohort: Some("c".into()),
+                resource_groups: self.resource_groups(has),
+                preemption: rules,
+                fungibility: self.fungibility,
+                ..ClusterQueue::new(name.clone())
+            }));
+            let key = LocalQueueKey::new("ns", format!("q{index}"));
+            events.push(Event::UpsertLocalQueue(LocalQueue::new(key, name)));
+        }
+        for (index, holder) in self.holders.iter().enumerate() {
+            events.push(Self::held(index, holder));
+        }
+        let pod_sets = self.pod_sets.iter().enumerate();
+        let pod_sets = pod_sets.map(|(index, (amounts, flavor))| PodSet {
+            requests: requests(*amounts),
+            node_selector: flavor
+                .iter()
+                .map(|flavor| ("kind".into(), FLAVORS[*flavor].into()))
+                .collect(),
+            ..PodSet::new(index.to_string().as_str().into(), 1)
+        });
+        events.push(Event::UpsertWorkload(Workload {
+            priority: PRIORITY,
+            created: 1,
+            pod_sets: pod_sets.collect::<Vec<_>>().into(),
+            ..Workload::new("j".into(), LocalQueueKey::new("ns", "q0"))
+        }));
+        events
+    }
+
+    fn held(index: usize, holder: &Holder) -> Event {
+        let queue = format!("q{}", holder.queue);
+        let flavor = FlavorName::from(FLAVORS[holder.flavor]);
+        let uses = requests(holder.uses);
+        let pod_set = PodSetAssignment {
+            name: "main".into(),
+            count: 1,
+            flavors: uses.keys().map(|r| (r.clone(), flavor.clone())).collect(),
+            usage: uses.clone(),
+            bound: 1,
+        };
+        let admission = Admission {
+            queue: queue.as_str().into(),
+            cohort: None,
+            since: Time::from_millis(i64::try_from(index).unwrap()),
+            unused_since: None,
+            had_nodes: false,
+            pod_sets: vec![pod_set].into(),
+        };
+        Event::UpsertWorkload(Workload {
+            priority: holder.priority,
+            pod_sets: vec![PodSet {
+                requests: uses,
+                ..PodSet::new("main".into(), 1)
+            }]
+            .into(),
+            state: WorkloadState::Admitted(admission),
+            ..Workload::new(
+                format!("h{index}").as_str().into(),
+                LocalQueueKey::new("ns", queue),
+            )
+        })
+    }
+
+    fn rules(&self) -> Preemption {
+        Preemption {
+            within_cluster_queue: self.own,
+            reclaim_within_cohort: ReclaimWithinCohort::Any,
+            ..Preemption::default()
+        }
+    }
+
+    /// Whether it fits the nominal quota of its queue in any combination of flavors, beside what it may not preempt there.
+    fn fits_nominal(&self) -> bool {
+        let may_go =
+            |holder: &&Holder| self.own != WithinClusterQueue::Never && holder.priority < PRIORITY;
+        let mut used = [[0; 2]; 2];
+        for holder in self.holders.iter().filter(|h| h.queue == 0 && !may_go(h)) {
+            for resource in 0..2 {
+                used[holder.flavor][resource] += holder.uses[resource];
+            }
+        }
+        let mut ways = vec![used];
+        for (amounts, only) in &self.pod_sets {
+            for covered in self.groups() {
+                let suits = |flavor: &usize| only.is_none_or(|only| only == *flavor);
+                let with = |way: [Amounts; 2], flavor: usize| {
+                    let mut way = way;
+                    for resource in &covered {
+                        way[flavor][*resource] += amounts[*resource];
+                    }
+                    way
+                };
+                let flavors: Vec<usize> = (0..2).filter(suits).collect();
+                let each = |way| flavors.iter().map(move |flavor| with(way, *flavor));
+                ways = ways.into_iter().flat_map(each).collect();
+            }
+        }
+        // What it requests nothing of may be above its quota.
+        let wanted = |flavor: usize, resource: usize, way: &[Amounts; 2]| {
+            way[flavor][resource] > used[flavor][resource]
+        };
+        ways.iter().any(|way| {
+            (0..2).all(|flavor| {
+                (0..2).all(|resource| {
+                    !wanted(flavor, resource, way)
+                        || way[flavor][resource] <= self.queues[0][flavor][resource]
+                })
+            })
+        })
+    }
+
+    /// Who is evicted, decision by decision, each carried out before the next; and whether the workload is admitted.
+    fn outcome(&self, rules: Preemption) -> (Vec<BTreeSet<WorkloadId>>, bool) {
+        let mut engine = Engine::new(Settings {
+            fair_sharing: self.fair.clone(),
+            ..Settings::new(Amount::new(1))
+        });
+        for event in self.events(rules) {
+            engine.apply(event);
+        }
+        let mut evicted = Vec::new();
+        for now in 100..200 {
+            let mut gone = BTreeSet::new();
+            for decision in engine.decide(Time::from_millis(now)) {
+                match decision {
+                    Decision::Admit { .. } => return (evicted, true),
+                    Decision::Evict { id, .. } => {
+                        gone.insert(id);
+                    }
+                }
+            }
+            if gone.is_empty() {
+                return (evicted, false);
+            }
+            for id in &gone {
+                engine.apply(Event::RemoveWorkload(id.clone()));
+            }
+            evicted.push(gone);
+        }
+        panic!("no rest");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: std::env::var("HISTORIES").map_or(300, |n| n.parse().unwrap()),
+        rng_seed: proptest::test_runner::RngSeed::Fixed(0),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn whoever_fits_its_nominal_quota_in_any_flavors_and_may_reclaim_gets_it(scene in scenes()) {
+        if scene.fits_nominal() {
+            let (evicted, is_admitted) = scene.outcome(scene.rules());
+            prop_assert!(is_admitted, "evicted {evicted:?}");
+        }
+    }
+
+    #[test]
+    fn nobody_is_evicted_if_the_workload_fits_in_other_flavors(scene in scenes()) {
+        let (_, fits) = scene.outcome(Preemption::default());
+        if fits && scene.fungibility.when_can_preempt == WhenCanPreempt::TryNextFlavor {
+            let (evicted, is_admitted) = scene.outcome(scene.rules());
+            prop_assert!(is_admitted && evicted.is_empty(), "evicted {evicted:?}");
+        }
+    }
+
+    #[test]
+    fn nobody_is_evicted_in_vain_or_for_a_second_time(scene in scenes()) {
+        let (evicted, is_admitted) = scene.outcome(scene.rules());
+        prop_assert!(evicted.len() < 2, "evicted {evicted:?}");
+        prop_assert!(is_admitted || evicted.is_empty(), "evicted {evicted:?}");
+    }
+
+    #[test]
+    fn nobody_of_its_own_queue_is_evicted_where_others_suffice(scene in scenes()) {
+        let mut scene = scene;
+        // Of several slots, each has the best for itself.
+        scene.pod_sets.truncate(1);
+        scene.is_split = false;
+        let others = Preemption {
+            within_cluster_queue: WithinClusterQueue::Never,
+            ..scene.rules()
+        };
+        let (_, others_suffice) = scene.outcome(others);
+        if others_suffice && scene.fungibility.when_can_preempt == WhenCanPreempt::TryNextFlavor {
+            let (evicted, is_admitted) = scene.outcome(scene.rules());
+            let is_own = |id: &WorkloadId| {
+                scene.holders[id.as_str()[1..].parse::<usize>().unwrap()].queue == 0
+            };
+            prop_assert!(is_admitted && !evicted.iter().flatten().any(is_own), "{evicted:?}");
+        }
+    }
+}
