@@ -170,7 +170,7 @@ impl Scene {
         events.push(Event::UpsertWorkload(Workload {
             priority: PRIORITY,
             created: 1,
-            pod_sets: pod_sets.collect::<Vec<_>>().into(),
+            pod_sets: pod_sets.collect::<Vec<_>>(),
             ..Workload::new("j".into(), LocalQueueKey::new("ns", "q0"))
         }));
         events
@@ -200,8 +200,7 @@ impl Scene {
             pod_sets: vec![PodSet {
                 requests: uses,
                 ..PodSet::new("main".into(), 1)
-            }]
-            .into(),
+            }],
             state: WorkloadState::Admitted(admission),
             ..Workload::new(
                 format!("h{index}").as_str().into(),
@@ -224,8 +223,8 @@ impl Scene {
             |holder: &&Holder| self.own != WithinClusterQueue::Never && holder.priority < PRIORITY;
         let mut used = [[0; 2]; 2];
         for holder in self.holders.iter().filter(|h| h.queue == 0 && !may_go(h)) {
-            for resource in 0..2 {
-                used[holder.flavor][resource] += holder.uses[resource];
+            for (used, uses) in used[holder.flavor].iter_mut().zip(holder.uses) {
+                *used += uses;
             }
         }
         let mut ways = vec![used];
