@@ -349,7 +349,7 @@ fn causes(error: &dyn StdError) -> String {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::super::runtime::run;
+    use crate::cluster::run;
     use super::*;
 
     /// Why there is no client with this credential plugin, within a moment; none if there is one.
