@@ -1,7 +1,6 @@
 //! Which workloads are candidates by the policy of the preemptor, without a look at shares. In which order they
 //! are chosen is `candidate_ordering.rs`.
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::api::amount::Amount;
@@ -104,40 +103,18 @@ pub(crate) fn find_cohort_candidates(
     all
 }
 
-/// The candidates of the preemptor's own queue if `at` is to stay within its quota: also those that use nothing scarce, but
-/// what `at` would be above its quota of. `own` are those that use something scarce.
-pub(crate) fn own_candidates_within<'a>(
-    snapshot: PreemptionSnapshot<'_>,
-    quota: &QuotaTree,
-    preemptor: &Preemptor<'_>,
-    (scarce, own): (&BTreeSet<FlavorResourceId>, &'a [Candidate]),
-    at: NodeId,
-) -> Cow<'a, [Candidate]> {
-    let requested = preemptor.requested.iter();
-    let above = requested.filter(|(cell, amount)| {
-        !scarce.contains(cell) && quota.would_borrow(at, preemptor.node, **cell, **amount)
-    });
-    let mut cells: BTreeSet<FlavorResourceId> = above.map(|(cell, _)| *cell).collect();
-    if cells.is_empty() {
-        return Cow::Borrowed(own);
-    }
-    cells.extend(scarce);
-    own_candidates(snapshot, preemptor, &cells).into()
-}
-
 /// Whether `at` would stay within its quota only without all candidates of the preemptor's own queue, while
 /// no node below it stays within its quota anyway.
 pub(crate) fn could_reclaim_beyond(
     snapshot: PreemptionSnapshot<'_>,
     quota: &mut QuotaTree,
     preemptor: &Preemptor<'_>,
-    own: (&BTreeSet<FlavorResourceId>, &[Candidate]),
     at: NodeId,
+    own: &[Candidate],
 ) -> bool {
     if preemptor.may_reclaim_beyond(quota, at) {
         return false;
     }
-    let own = own_candidates_within(snapshot, quota, preemptor, own, at);
     let own: Vec<Target> = (own.iter().cloned())
         .map(|candidate| snapshot.target(quota, candidate))
         .collect();

@@ -1,17 +1,13 @@
 //! The search for targets: tries the strategies that the policy allows, and takes the one that costs the
 //! own queue least.
 
-use std::borrow::Cow;
-use std::collections::BTreeSet;
-
 use crate::preemption::candidate_ordering::Candidate;
-use crate::preemption::candidates::{could_reclaim_beyond, own_candidates, own_candidates_within};
+use crate::preemption::candidates::{could_reclaim_beyond, own_candidates};
 use crate::preemption::classical::{search_by_priority, search_in_order};
 use crate::preemption::fair_sharing::search_by_shares;
 use crate::preemption::preemptor::Preemptor;
 use crate::preemption::snapshot::PreemptionSnapshot;
 use crate::preemption::target::Target;
-use crate::quota::flavor_resources::FlavorResourceId;
 use crate::quota::quota_tree::QuotaTree;
 use crate::quota::view::NodeId;
 use crate::workload::preemption_order::PreemptionOrder;
@@ -40,7 +36,7 @@ pub(crate) fn find_targets(
     let scarce = preemptor.scarce(quota);
     let own = own_candidates(snapshot, &preemptor, &scarce);
     let mut best: Option<Vec<Target>> = None;
-    for strategy in strategies(snapshot, quota, &preemptor, (&scarce, &own)) {
+    for strategy in strategies(snapshot, quota, &preemptor, &own) {
         let found = match strategy {
             SearchStrategy::Own => search_in_order(
                 snapshot,
@@ -59,9 +55,6 @@ pub(crate) fn find_targets(
                 })
             }
             SearchStrategy::ByPriority(at) => {
-                let own = at.map_or(Cow::Borrowed(own.as_slice()), |at| {
-                    own_candidates_within(snapshot, quota, &preemptor, (&scarce, &own), at)
-                });
                 search_by_priority(snapshot, quota, preemptor, &scarce, &own, at)
             }
         };
@@ -85,7 +78,7 @@ fn strategies(
     snapshot: PreemptionSnapshot<'_>,
     quota: &mut QuotaTree,
     preemptor: &Preemptor<'_>,
-    (scarce, own): (&BTreeSet<FlavorResourceId>, &[Candidate]),
+    own: &[Candidate],
 ) -> Vec<SearchStrategy> {
     if !preemptor.policy.may_reclaim_in_cohort() {
         return vec![SearchStrategy::Own];
@@ -100,7 +93,7 @@ fn strategies(
     }
     let mut strategies = vec![SearchStrategy::ByPriority(None)];
     for at in quota.below_root(preemptor.node).collect::<Vec<_>>() {
-        if could_reclaim_beyond(snapshot, quota, preemptor, (scarce, own), at) {
+        if could_reclaim_beyond(snapshot, quota, preemptor, at, own) {
             strategies.push(SearchStrategy::ByPriority(Some(at)));
         }
     }

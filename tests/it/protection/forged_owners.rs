@@ -158,7 +158,7 @@ async fn a_replica_set_that_names_a_queued_job_gets_none_of_its_places(
         let mut set = replicated("ReplicaSet", "set", 1, pod);
         set["metadata"]["ownerReferences"] = controlled_by(&job);
         scene.create(&set).await?;
-        // It is queued by itself, and there is no room beside the job.
+        // It is queued by itself, and there is no quota beside the job.
         let pods = scene.see_so_many("waiting", 1, has_queue_gate).await?;
         scene.see_event(name_of(&pods[0]), "Pending").await?;
         let held = scene.see_so_many("held", 1, has_queue_gate).await?;

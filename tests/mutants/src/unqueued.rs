@@ -19,8 +19,8 @@ pub(crate) static MUTANTS: &[Mutant] = &[
         "a job that names an admitted one hides its pods behind that",
         "src/controller/intake/owners.rs",
         (
-            "above.is_none_or(|above| above.makes(group, &below.kind))",
-            "above.is_none_or(|above| above.makes(group, &below.kind) || !group.is_empty())",
+            "kind.makes(group, &below.kind) || may_have_others",
+            "kind.makes(group, &below.kind) || may_have_others || !group.is_empty()",
         ),
         Unit("src", "a_pod_that_runs_is_counted_once"),
     ),

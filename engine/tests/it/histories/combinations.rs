@@ -217,12 +217,11 @@ impl Scene {
         }
     }
 
-    /// Whether it fits the nominal quota of its queue in any combination of flavors, beside what it may not preempt there.
+    /// Whether it fits the nominal quota of its queue in any combination of flavors, beside what that queue has admitted:
+    /// what uses nothing that the job lacks is not evicted for the right to reclaim.
     fn fits_nominal(&self) -> bool {
-        let may_go =
-            |holder: &&Holder| self.own != WithinClusterQueue::Never && holder.priority < PRIORITY;
         let mut used = [[0; 2]; 2];
-        for holder in self.holders.iter().filter(|h| h.queue == 0 && !may_go(h)) {
+        for holder in self.holders.iter().filter(|h| h.queue == 0) {
             for (used, uses) in used[holder.flavor].iter_mut().zip(holder.uses) {
                 *used += uses;
             }

@@ -84,11 +84,11 @@ impl<'a> Preemptor<'a> {
             ways.push(self.classic(None, tally));
             let mut path = self.tree.path(self.queue);
             path.pop();
+            let mut without_own = self.planned.clone();
+            for own in self.own() {
+                without_own.take(self.queue, &own.holder.charge);
+            }
             for s in path {
-                let mut without_own = self.planned.clone();
-                for own in self.own_if(Some(s)) {
-                    without_own.take(self.queue, &own.holder.charge);
-                }
                 if !self.takes_back(self.planned, s) && self.stays_within(&without_own, s) {
                     ways.push(self.classic(Some(s), tally));
                 }
@@ -138,40 +138,13 @@ impl<'a> Preemptor<'a> {
     }
 
     fn own(&self) -> Vec<Candidate<'a>> {
-        self.own_if(None)
-    }
-
-    /// Those of the own queue that hold something contested, or something that `within` would use too much of.
-    fn own_if(&self, within: Option<usize>) -> Vec<Candidate<'a>> {
-        let with = self.planned.with(self.queue, self.charge);
-        let is_above = |cell: usize| {
-            within.is_some_and(|s| self.charge[&cell] > 0 && self.tree.is_above(&with, s, [cell]))
-        };
-        let mut cells = self.contested();
-        cells.extend(self.charge.keys().copied().filter(|cell| is_above(*cell)));
-        let holds = |holder: &Holder, cell: &usize| {
-            holder.charge.get(cell).is_some_and(|amount| *amount > 0)
-        };
         let own = self.holders.iter().filter(|h| self.may_have_go(h));
-        let own = own.filter(|holder| cells.iter().any(|cell| holds(holder, cell)));
+        let own = own.filter(|holder| !self.contested_by(holder).is_empty());
         sorted(own.map(|holder| Candidate {
             holder,
             right: InClusterQueue,
             sides: None,
         }))
-    }
-
-    /// Those of the own queue that may have to go, whatever is taken back for that.
-    fn any_own(&self) -> Vec<Candidate<'a>> {
-        let mut all = self.own();
-        let mut path = self.tree.path(self.queue);
-        path.pop();
-        for candidate in path.into_iter().flat_map(|s| self.own_if(Some(s))) {
-            if !all.iter().any(|known| known.is(&candidate)) {
-                all.push(candidate);
-            }
-        }
-        all
     }
 
     /// What is planned, had all of the own queue gone that it may have go, whatever they hold.
@@ -323,7 +296,7 @@ impl<'a> Preemptor<'a> {
     }
 
     fn classic(&self, within: Option<usize>, tally: &mut Tally) -> Option<Vec<Candidate<'a>>> {
-        let mut all = [self.foreign(within), self.own_if(within)].concat();
+        let mut all = [self.foreign(within), self.own()].concat();
         loop {
             let found = self.classic_of(&all, within, tally)?;
             let Some(spared) = self.would_return(&found) else {
@@ -559,9 +532,8 @@ impl<'a> Preemptor<'a> {
             return;
         }
         if let Some(found) = found {
-            let any_own = self.any_own();
             let of = |victim: &Target| {
-                let mut all = any_own.iter().chain(&foreign);
+                let mut all = own.iter().chain(&foreign);
                 let known = all.find(|c| c.holder.id == victim.id).unwrap();
                 Candidate {
                     right: victim.right,

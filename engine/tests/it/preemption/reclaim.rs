@@ -132,55 +132,6 @@ fn by_shares_too_own_jobs_and_borrowers_are_preempted_together() {
 }
 
 #[test]
-fn own_jobs_are_preempted_that_keep_the_queue_above_its_quota_of_something_that_is_not_scarce() {
-    // All of `big` is nominal quota of `q` without `x`, and `b` borrows the CPUs.
-    let script = |rule: &str, then: &str| {
-        check(&format!(
-            "queue q in=c {rule} reclaim=any default.cpu=4 default.memory=8
-             queue b in=c default.cpu=0 default.memory=10
-             held x q priority=0 default.memory=8
-             held b1 b default.cpu=4
-             job big q priority=5 cpu=4 memory=2
-             decide => {then}"
-        ));
-    };
-    script("", "");
-    script(
-        "own=lower",
-        "!b1(reclaim) !x(own)
-         gone x
-         gone b1
-         decide => big",
-    );
-}
-
-#[test]
-fn of_several_own_jobs_the_least_important_that_are_enough_are_preempted_for_reclaiming() {
-    // 3 of memory have to go, and `low` is not enough.
-    check(
-        "queue q in=c own=lower reclaim=any default.cpu=4 default.memory=8
-         queue b in=c default.cpu=0 default.memory=10
-         held keep q priority=9 default.memory=2
-         held high q priority=3 default.memory=4
-         held middle q priority=2 default.memory=3
-         held low q priority=1 default.memory=1
-         held b1 b default.cpu=4
-         job big q priority=5 cpu=4 memory=1
-         decide => !b1(reclaim) !middle(own)",
-    );
-    // Where own jobs alone are enough, and are less important, no borrower goes.
-    check(
-        "queue q in=c own=lower reclaim=any default.cpu=4 default.memory=8
-         queue b in=c default.cpu=0 default.memory=10
-         held x q priority=2 default.memory=8
-         held low q priority=1 default.cpu=2
-         held b1 b default.cpu=2
-         job big q priority=5 cpu=2 memory=2
-         decide => !low(own)",
-    );
-}
-
-#[test]
 fn by_shares_no_own_job_is_preempted_where_a_borrower_is_enough() {
     // `q` has the largest share, by the memory that it borrows.
     for strategy in ["fair", "fair initial", "fair final"] {
