@@ -349,8 +349,8 @@ fn causes(error: &dyn StdError) -> String {
 mod tests {
     use serde_json::{Value, json};
 
-    use crate::cluster::run;
     use super::*;
+    use crate::cluster::runtime::run;
 
     /// Why there is no client with this credential plugin, within a moment; none if there is one.
     fn told(command: &str, arguments: &[&str], mode: &str) -> Option<String> {

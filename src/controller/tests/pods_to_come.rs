@@ -73,3 +73,20 @@ async fn a_job_is_admitted_when_its_last_pod_comes() {
     }
     assert!(play.cycle().iter().any(is_admitted));
 }
+
+/// In place of pods that have succeeded none comes any more.
+#[tokio::test]
+async fn pods_that_have_succeeded_are_not_waited_for() {
+    let mut play = Play::new();
+    play.list_settings();
+    let mut job = gated(2);
+    job["spec"]["completions"] = json!(2);
+    job["status"] = json!({"succeeded": 1});
+    play.list_jobs([job]);
+    let created = play.cycle().remove(0);
+    let workload = stored(&created, 8);
+    play.end(created, Reply::Done(Some(Box::new(workload))));
+    let left = pod("p-1", "2026-11-23T12:00:00Z");
+    play.observe(&Source::Pod, Change::Applied(seen(left)));
+    assert!(play.cycle().iter().any(is_admitted));
+}

@@ -240,12 +240,30 @@ pub(crate) static MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "pods that have succeeded are waited for",
-        "src/controller/engine_sync.rs",
+        "src/controller/decisions/pods_to_come.rs",
         (
             "let to_come = set.count.saturating_sub(set.reclaimable);",
             "let to_come = set.count;",
         ),
-        Cluster("pods_that_have_succeeded_are_not_waited_for"),
+        Unit("src", "pods_that_have_succeeded_are_not_waited_for"),
+    ),
+    mutant(
+        "a pod is waited for that is made only when others run",
+        "src/controller/decisions/pods_to_come.rs",
+        (
+            "Some(_) | None => ToCome::None,",
+            "Some(_) | None => ToCome::First,",
+        ),
+        Unit("src", "a_pod_that_does_not_come_is_waited_for_a_minute"),
+    ),
+    mutant(
+        "the pods that an overdue eviction has left run on",
+        "src/controller/decisions/evictions.rs",
+        (
+            "if !is_taken_by_deletion && !is_overdue {",
+            "if !is_taken_by_deletion {",
+        ),
+        Unit("src", "pods_that_an_overdue_eviction_has_left_are_deleted"),
     ),
     mutant(
         "a job that its controller ignores keeps its quota for ever",

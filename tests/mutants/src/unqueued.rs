@@ -16,6 +16,27 @@ pub(crate) static MUTANTS: &[Mutant] = &[
         Cluster("pods_that_run_on_keep_their_quota"),
     ),
     mutant(
+        "what is being deleted may be started past its gate",
+        "src/plan/job.rs",
+        (
+            "return unadmitted_in_deletion(situation, reading);",
+            "return Plan::default();",
+        ),
+        Unit("src", "each_turn_of_a_jobs_life"),
+    ),
+    mutant(
+        "pods beyond the admission of their job use nothing",
+        "src/controller/decisions/replaced_pods.rs",
+        (
+            "let beyond = beyond_all.max(beyond_left.min(terminating));",
+            "let beyond = beyond_left.min(terminating);",
+        ),
+        Unit(
+            "src",
+            "a_pod_beyond_the_admission_is_counted_beside_its_job",
+        ),
+    ),
+    mutant(
         "a job that names an admitted one hides its pods behind that",
         "src/controller/intake/owners.rs",
         (
