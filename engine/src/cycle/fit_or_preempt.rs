@@ -13,7 +13,6 @@ use crate::flavor::flavor_assigner::{
 };
 use crate::flavor::fungibility::{prefers_borrowing, tries_next_flavor};
 use crate::flavor::options::{Slots, fewest_pods, is_reducible};
-use crate::preemption::candidates::preemptible_own_usage;
 use crate::preemption::preemptor::Preemptor;
 use crate::preemption::snapshot::PreemptionSnapshot;
 use crate::preemption::target::Target;
@@ -145,7 +144,10 @@ impl<'a> Assigner<'a> {
             Err(_) => self.fit_in_any_way(slots, config, &counts),
             Ok(assignment) => {
                 let assignment = match self.without_preemption(assignment, borrowing) {
-                    Ok(result) => return Some(result),
+                    Ok(result) => {
+                        let own = self.nominal_for_nominated(&result, slots, config, &counts);
+                        return own.or(Some(result));
+                    }
                     Err(assignment) => assignment,
                 };
                 // What an early pod set prefers may leave a later one only what others have to be preempted for.
@@ -192,6 +194,26 @@ impl<'a> Assigner<'a> {
         self.is_nominated || prefers_borrowing(fungibility) || distance() == 0
     }
 
+    /// What is assigned to a nominated workload that would borrow though nominal quota suffices: that was taken back for it,
+    /// and whoever had borrowed it would return at once.
+    fn nominal_for_nominated<'s>(
+        &self,
+        result: &AssignmentResult<'_>,
+        slots: &'s Slots,
+        config: &ClusterQueue,
+        counts: &[u32],
+    ) -> Option<AssignmentResult<'s>> {
+        let may_take_back = self.policy.may_reclaim_in_cohort() && slots.have_other_ways();
+        let distance = max_borrowing_distance(self.quota, self.node, result.requested());
+        if !self.is_nominated || !may_take_back || distance == 0 {
+            return None;
+        }
+        let (node, borrowing) = (self.node, Borrowing::Forbidden);
+        let counts = counts.to_vec();
+        let own = slots.assign_in_any_way(self.quota, node, borrowing, config.fungibility, counts);
+        self.without_preemption(own.ok()?, borrowing).ok()
+    }
+
     /// Preempts others for nominal quota, in the combination of flavors that lacks least of it. What is preferred for one
     /// slot after the other may leave nothing to a later slot, or have to borrow, and then reclaims nothing.
     fn take_nominal_quota_back<'s>(
@@ -204,13 +226,11 @@ impl<'a> Assigner<'a> {
             return None;
         }
         let (node, borrowing) = (self.node, slots.borrowing);
-        let nothing = RequestedUsage::new();
-        let own = preemptible_own_usage(self.snapshot, &self.preemptor(&nothing, borrowing));
         let by_shares = self.snapshot.settings.fair_sharing.is_some();
         let quota = &*self.quota;
         let is_nominal = |cell: FlavorResourceId, amount: Amount| {
             let usage = quota.usage(View::Planned, node, cell).plus(amount);
-            usage.minus(own.get(&cell).copied().unwrap_or_default()) <= quota.nominal(node, cell)
+            usage <= quota.nominal(node, cell)
                 // By shares only what it lacks has to be.
                 || (by_shares && quota.is_available(View::Planned, node, (cell, amount), borrowing))
         };

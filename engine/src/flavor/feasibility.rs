@@ -129,8 +129,9 @@ impl Slots {
     }
 
     /// The usage of so many pods in the way that lacks least, of those of which each amount is accepted: of what it
-    /// requests, the largest part that is not unused nominal quota in the planned view. Of equal ones it is the first.
-    /// What is not accepted must not be with more usage either.
+    /// requests, the largest part that is not unused nominal quota in the planned view, then the next largest, so that
+    /// nobody is evicted for what is unused in another flavor. Of equal ones it is the first. What is not accepted must
+    /// not be with more usage either.
     pub(super) fn least_lacking(
         &self,
         tree: &QuotaTree,
@@ -150,9 +151,11 @@ impl Slots {
                 let unused = unused(*cell).at_least_zero();
                 Share::of(amount.minus(unused), *amount)
             });
-            lacking.max().unwrap_or_default()
+            let mut lacking: Vec<Share> = lacking.filter(|part| *part > Share::ZERO).collect();
+            lacking.sort_unstable_by(|one, other| other.cmp(one));
+            lacking
         };
-        let mut best: Option<(Share, RequestedUsage)> = None;
+        let mut best: Option<(Vec<Share>, RequestedUsage)> = None;
         // Finds none, so that the search goes on.
         first_way(&places, are_accepted, |requested| {
             let lacking = lacking(requested);

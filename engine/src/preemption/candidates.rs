@@ -3,7 +3,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::api::amount::Amount;
 use crate::api::event::PreemptionRight;
 use crate::api::quota::Borrowing;
 use crate::preemption::candidate_ordering::Candidate;
@@ -26,24 +25,6 @@ pub(crate) fn own_candidates(
         .filter(|(_, info)| preemptor.may_preempt_in_queue(info) && uses_any(info, scarce))
         .map(|(key, _)| preemptor.own_candidate(key.clone()))
         .collect()
-}
-
-/// What all that the preemptor may preempt in its own queue use, whatever it lacks.
-pub(crate) fn preemptible_own_usage(
-    snapshot: PreemptionSnapshot<'_>,
-    preemptor: &Preemptor<'_>,
-) -> BTreeMap<FlavorResourceId, Amount> {
-    let mut sums: BTreeMap<FlavorResourceId, Amount> = BTreeMap::new();
-    let own = snapshot.evictable(preemptor.cluster_queue);
-    let own = own.take_while(|(_, info)| info.priority <= preemptor.order.priority());
-    for (_, info) in own.filter(|(_, info)| preemptor.may_preempt_in_queue(info)) {
-        let admitted = info.state.admission_usage();
-        for (cell, used) in admitted.iter().flat_map(|admitted| &*admitted.usage) {
-            let sum = sums.entry(*cell).or_default();
-            *sum = sum.plus(used.total);
-        }
-    }
-    sums
 }
 
 /// For each queue that borrows, its candidates in order. If `at` is given, that node is assumed to stay

@@ -191,20 +191,22 @@ impl Scene<'_> {
         most
     }
 
-    /// The first of the ways that lack least of a queue's own.
+    /// The first of the ways that lack least of a queue's own: of the largest part first.
     fn lacks_least(&self, node: usize, ways: Vec<Assignment>) -> Option<Assignment> {
         let lacks = |way: &Assignment| {
             let part = |(cell, wanted): (&usize, &i128)| {
                 let left = self.left_of(node, *cell, *wanted);
                 (wanted - left) * 1_000_000_000 / wanted
             };
-            way.charge.iter().map(part).max().unwrap_or(0)
+            let mut parts: Vec<i128> = way.charge.iter().map(part).filter(|p| *p > 0).collect();
+            parts.sort_unstable_by(|one, other| other.cmp(one));
+            parts
         };
         ways.into_iter().min_by_key(lacks)
     }
 
     /// What becomes of one that has no other way than to take back what is its queue's own: of the ways that would be
-    /// within that, had all gone that may have to go of its own queue, the one that lacks least.
+    /// within that, the one that lacks least.
     fn taken_back(
         &self,
         queue: &ClusterQueue,
@@ -217,11 +219,9 @@ impl Scene<'_> {
         if queue.preemption.reclaim_within_cohort == ReclaimWithinCohort::Never || ways.len() < 2 {
             return AssignmentResult::No;
         }
-        let nothing = Charge::new();
-        let without_own = self.wanting(queue, workload, &nothing).without_own();
         let is_own = |(cell, amount): (&usize, &i128)| {
             let charge = Charge::from([(*cell, *amount)]);
-            let with = without_own.with(node, &charge);
+            let with = self.planned.with(node, &charge);
             // By shares only what it lacks has to be.
             let has_enough =
                 self.fair.is_some() && self.has_room(workload, self.planned, node, &charge);
@@ -317,7 +317,16 @@ impl Scene<'_> {
     /// Of all ways to give it flavors the first for which there is room now, or else will be.
     fn in_any_way(&self, queue: &ClusterQueue, workload: &Workload) -> Option<Assignment> {
         let node = self.tree.queue(&queue.name).unwrap();
-        let mut ways = self.ways(queue, workload);
+        self.first_with_room(workload, node, self.ways(queue, workload))
+    }
+
+    /// The first of these ways for which there is room now, or else will be.
+    fn first_with_room(
+        &self,
+        workload: &Workload,
+        node: usize,
+        mut ways: Vec<Assignment>,
+    ) -> Option<Assignment> {
         ways.retain(|way| self.has_room(workload, self.planned, node, &way.charge));
         for way in &mut ways {
             way.fits_now = self.has_room(workload, self.now, node, &way.charge)
@@ -363,10 +372,14 @@ impl Scene<'_> {
                 None => AssignmentResult::No,
             };
         };
+        let node = self.tree.queue(&queue.name).unwrap();
+        let has_room = self.has_room(workload, self.planned, node, &assignment.charge);
+        if has_room && let Some(own) = self.own_for_promised(queue, workload, &assignment) {
+            return own.at_its_time();
+        }
         if assignment.fits_now {
             return AssignmentResult::Now(assignment);
         }
-        let node = self.tree.queue(&queue.name).unwrap();
         if self.has_room(workload, self.planned, node, &assignment.charge) {
             return AssignmentResult::Later(assignment, Vec::new());
         }
@@ -389,6 +402,33 @@ impl Scene<'_> {
             Some(victims) => AssignmentResult::Later(assignment, victims),
             None => self.slot_by_slot(queue, workload, false, tally),
         }
+    }
+
+    /// The first way within what is its queue's own, for one that would borrow and for whom others have left.
+    fn own_for_promised(
+        &self,
+        queue: &ClusterQueue,
+        workload: &Workload,
+        found: &Assignment,
+    ) -> Option<Assignment> {
+        let node = self.tree.queue(&queue.name).unwrap();
+        let slots: usize = (workload.pod_sets.iter())
+            .filter_map(|pod_set| Some(self.by_group(queue, pod_set)?.len()))
+            .sum();
+        let ways = self.ways(queue, workload);
+        if !self.is_promised
+            || queue.preemption.reclaim_within_cohort == ReclaimWithinCohort::Never
+            || slots < 2
+            || ways.len() < 2
+            || self.tree.borrows_from(self.planned, node, &found.charge) == 0
+        {
+            return None;
+        }
+        let own: Vec<Assignment> = ways
+            .into_iter()
+            .filter(|way| self.tree.borrows_from(self.planned, node, &way.charge) == 0)
+            .collect();
+        self.first_with_room(workload, node, own)
     }
 
     /// Who has to go to make room for this, and whether that is as it should be.

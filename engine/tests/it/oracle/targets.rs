@@ -147,14 +147,6 @@ impl<'a> Preemptor<'a> {
         }))
     }
 
-    /// What is planned, had all of the own queue gone that it may have go, whatever they hold.
-    pub(crate) fn without_own(&self) -> View {
-        let own = self.holders.iter().filter(|h| self.may_have_go(h));
-        own.fold(self.planned.clone(), |view, own| {
-            view.without(self.queue, &own.charge)
-        })
-    }
-
     /// Those of other queues, by the rights that there are if `within` stays within its own.
     fn foreign(&self, within: Option<usize>) -> Vec<Candidate<'a>> {
         let others = self.holders.iter().filter(|h| h.is_confirmed);

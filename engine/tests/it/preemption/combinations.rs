@@ -81,21 +81,63 @@ fn of_several_combinations_within_nominal_quota_the_one_that_lacks_least_is_recl
 }
 
 #[test]
-fn own_jobs_that_stay_leave_the_other_combinations() {
-    // Of `default` the queue itself uses a part, so only `spot` can be reclaimed for the first pod set.
-    let script = |rule: &str, then: &str| {
+fn own_jobs_leave_the_other_combinations() {
+    // Of `default` the queue itself uses all, so only `spot` would be nominal quota.
+    for rule in ["", "own=lower"] {
         check(&format!(
-            "flavor x label=kind:a
-             queue q in=c {rule} reclaim=any default.cpu=4 | x.gpu=0 spot.gpu=2 default.gpu=2
-             queue o in=c default.cpu=0 | x.gpu=2
-             held mine q default.cpu=1
-             held a o default.cpu=3
+            "flavor y label=kind:y
+             queue q in=c {rule} reclaim=any default.cpu=4 spot.cpu=4 | x.gpu=0 y.gpu=2
+             queue o in=c default.cpu=0 spot.cpu=0 | x.gpu=2 y.gpu=0
+             held low q default.cpu=4
+             held b o spot.cpu=4
              job j q priority=5 cpu=4 gpu=1
-             decide => {then}"
+             decide => !b(reclaim)"
         ));
-    };
-    script("", "");
-    script("own=lower", "!a(reclaim) !mine(own)");
+    }
+}
+
+#[test]
+fn a_right_to_preempt_own_jobs_keeps_no_other_combination_from_being_reclaimed() {
+    for rule in ["", "own=lower"] {
+        check(&format!(
+            "flavor y label=kind:y
+             queue q in=c {rule} reclaim=any default.cpu=4 | x.memory=8 y.memory=2
+             queue o in=c default.cpu=0 | x.memory=10 y.memory=0
+             held m q x.memory=8
+             held b o default.cpu=4
+             job j q priority=5 cpu=4 memory=2
+             decide => !b(reclaim)"
+        ));
+    }
+}
+
+#[test]
+fn nobody_is_evicted_for_what_is_unused_in_another_flavor() {
+    check(
+        "flavor y label=kind:y
+         queue q in=c reclaim=any default.cpu=4 | x.gpu=0 spot.gpu=2 y.gpu=2
+         queue o in=c default.cpu=0 | x.gpu=2 spot.gpu=0 y.gpu=0
+         held a o default.cpu=4
+         held g o spot.gpu=2
+         job j q cpu=4 gpu=1
+         decide => !a(reclaim)",
+    );
+}
+
+#[test]
+fn who_has_taken_nominal_quota_back_gets_it_though_he_could_borrow() {
+    check(
+        "queue q in=c reclaim=any default.cpu=4 | x.gpu=0 spot.gpu=2
+         queue o in=c reclaim=any default.cpu=0 | x.gpu=2 spot.gpu=0
+         held a o default.cpu=4
+         held s o spot.gpu=2
+         job j q cpu=4 gpu=1
+         decide => !s(reclaim) !a(reclaim)
+         gone a
+         gone s
+         decide => j
+         flavors j => 0.cpu=default 0.gpu=spot",
+    );
 }
 
 #[test]
