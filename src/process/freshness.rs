@@ -34,8 +34,16 @@ struct Watches {
 #[derive(Debug)]
 struct Watch {
     resource: String,
-    /// When it was heard last, in milliseconds.
-    heard: Arc<AtomicU64>,
+    times: Arc<Times>,
+}
+
+/// Of one watch, in milliseconds.
+#[derive(Debug)]
+struct Times {
+    /// When it was heard last.
+    heard: AtomicU64,
+    /// When it was answered last, be it by a refusal.
+    answered: AtomicU64,
 }
 
 /// Notes when one watch is heard, until it is dropped.
@@ -43,42 +51,45 @@ struct Watch {
 pub struct WatchHeartbeat {
     freshness: Arc<Freshness>,
     number: u64,
-    heard: Arc<AtomicU64>,
+    times: Arc<Times>,
 }
 
 impl Freshness {
     /// Registers another watch of `resource`. It counts as heard now.
     pub fn register(self: &Arc<Self>, resource: &str) -> WatchHeartbeat {
-        let heard = Arc::new(AtomicU64::new(Moment::now().as_millis()));
+        let now = Moment::now().as_millis();
+        let times = Arc::new(Times {
+            heard: AtomicU64::new(now),
+            answered: AtomicU64::new(now),
+        });
         let mut watches = self.lock();
         let number = watches.next;
         watches.next = number.wrapping_add(1);
         let watch = Watch {
             resource: resource.to_owned(),
-            heard: heard.clone(),
+            times: times.clone(),
         };
         watches.by_number.insert(number, watch);
         WatchHeartbeat {
             freshness: self.clone(),
             number,
-            heard,
+            times,
         }
     }
 
-    /// Whether no watch is silent.
+    /// Whether each watch is answered. One that is refused makes no replica unready: all of them are refused alike, and
+    /// webhooks that judge by what was known before are better than none.
     pub fn is_fresh(&self) -> bool {
-        let mut silences = self.silences().into_iter();
-        silences.all(|(_, silence)| silence < SILENT_AFTER)
+        let watches = self.lock();
+        let mut watches = watches.by_number.values();
+        watches.all(|watch| since(&watch.times.answered) < SILENT_AFTER)
     }
 
     /// How long each watch has been silent, with the resource that it watches.
     pub fn silences(&self) -> Vec<(String, Duration)> {
         let watches = self.lock();
         let watches = watches.by_number.values();
-        let silence = |watch: &Watch| {
-            let last = Moment::from_millis(watch.heard.load(Ordering::Relaxed));
-            (watch.resource.clone(), last.elapsed())
-        };
+        let silence = |watch: &Watch| (watch.resource.clone(), since(&watch.times.heard));
         watches.map(silence).collect()
     }
 
@@ -92,20 +103,16 @@ impl WatchHeartbeat {
     /// a watch that is refused again and again is as silent as one that nobody answers.
     pub fn client(&self, client: Client) -> Client {
         let namespace = client.default_namespace().to_owned();
-        let heard = self.heard.clone();
+        let times = self.times.clone();
         let service = service_fn(move |request: Request<Body>| {
-            let (client, heard) = (client.clone(), heard.clone());
+            let (client, times) = (client.clone(), times.clone());
             async move {
                 let response: Response<Body> = client.send(request).await?;
                 let is_success = response.status().is_success();
-                if is_success {
-                    hear(&heard);
-                }
+                times.note(is_success);
                 Ok::<_, kube::Error>(response.map(|body| {
                     body.map_frame(move |frame| {
-                        if is_success {
-                            hear(&heard);
-                        }
+                        times.note(is_success);
                         frame
                     })
                 }))
@@ -121,8 +128,19 @@ impl Drop for WatchHeartbeat {
     }
 }
 
-fn hear(heard: &AtomicU64) {
-    heard.store(Moment::now().as_millis(), Ordering::Relaxed);
+impl Times {
+    /// Notes an answer, or a part of one.
+    fn note(&self, is_success: bool) {
+        let now = Moment::now().as_millis();
+        self.answered.store(now, Ordering::Relaxed);
+        if is_success {
+            self.heard.store(now, Ordering::Relaxed);
+        }
+    }
+}
+
+fn since(time: &AtomicU64) -> Duration {
+    Moment::from_millis(time.load(Ordering::Relaxed)).elapsed()
 }
 
 #[cfg(test)]
@@ -148,12 +166,15 @@ mod tests {
         let refused = r#"{"kind": "Status", "status": "Failure", "code": 403, "message": "no"}"#;
         for (status, body, is_heard) in [(403, refused, false), (500, "-", false), (200, "-", true)]
         {
-            watch.heard.store(0, Ordering::Relaxed);
+            watch.times.heard.store(0, Ordering::Relaxed);
+            watch.times.answered.store(0, Ordering::Relaxed);
             let client = watch.client(answering(status, body));
             let request = Request::get("/api/v1/pods").body(Vec::new()).unwrap();
             let answer = client.request_text(request).await;
             assert_eq!(answer.is_ok(), is_heard, "{status}: {answer:?}");
-            assert_eq!(freshness.is_fresh(), is_heard, "{status}");
+            let silences = freshness.silences();
+            assert_eq!(silences[0].1 < SILENT_AFTER, is_heard, "{status}");
+            assert!(freshness.is_fresh(), "{status}: it was answered");
         }
     }
 
@@ -163,11 +184,11 @@ mod tests {
         assert!(freshness.is_fresh(), "there is none");
         let (one, other) = (freshness.register("pods"), freshness.register("jobs"));
         assert!(freshness.is_fresh(), "they have just begun");
-        one.heard.store(0, Ordering::Relaxed);
-        assert!(!freshness.is_fresh(), "one was never heard");
-        hear(&one.heard);
+        one.times.answered.store(0, Ordering::Relaxed);
+        assert!(!freshness.is_fresh(), "one was never answered");
+        one.times.note(true);
         assert!(freshness.is_fresh(), "it is again");
-        other.heard.store(0, Ordering::Relaxed);
+        other.times.answered.store(0, Ordering::Relaxed);
         drop(other);
         assert!(freshness.is_fresh(), "the other has ended");
     }

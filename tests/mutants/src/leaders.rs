@@ -64,8 +64,8 @@ pub(crate) static MUTANTS: &[Mutant] = &[
         "a watch that says nothing is believed",
         "src/process/freshness.rs",
         (
-            "silence < SILENT_AFTER)",
-            "silence < SILENT_AFTER.saturating_mul(1000))",
+            "since(&watch.times.answered) < SILENT_AFTER)",
+            "since(&watch.times.answered) < SILENT_AFTER.saturating_mul(1000))",
         ),
         Cluster("a_silent_api_server_ends_readiness"),
     ),
