@@ -207,7 +207,9 @@ impl Controller {
         let Some(kind) = self.declared(above) else {
             return true;
         };
-        let may_have_others = !kind.names_its_children() && self.declared(below).is_none();
+        // What wraps objects of any kind says itself which pods they have.
+        let names_no_kinds = !kind.names_its_children() || kind.names_its_templates();
+        let may_have_others = names_no_kinds && self.declared(below).is_none();
         kind.makes(group, &below.kind) || may_have_others
     }
 
