@@ -31,6 +31,8 @@
 //! | `Expected` | evictions and deletions that should have had an effect | `decisions/stalls.rs` |
 //! | `Orphans`, `ExcessChildren` | jobs that are gone with pods that run; children that may not run | `decisions/` |
 //! | `ChildSuspensions` | suspensions of those children | `decisions/child_suspensions.rs` |
+//! | `OwnUsage`, `ReplacedPods` | pods with usage of their own; those beyond the admission of their job | `decisions/pod_usage.rs`, `decisions/replaced_pods.rs` |
+//! | `AwaitedPods` | jobs whose next pod is waited for | `decisions/pods_to_come.rs` |
 //! | `GoneMembers` | pods of groups that have succeeded and are gone | `decisions/gone_members.rs` |
 //! | `Recorder`, `PendingReasons`, `Reports`, `Statuses`, `UnreadableObjects` | what users have been told | `reports/` |
 //! | `Decided`, `Levels` | what metrics are made of | `reports/turns.rs`, `reports/levels.rs` |
@@ -89,6 +91,7 @@ use decisions::first_decision::{AwaitedAtStart, Phase};
 use decisions::gone_members::GoneMembers;
 use decisions::orphans::Orphans;
 use decisions::pod_usage::OwnUsage;
+use decisions::pods_to_come::AwaitedPods;
 use decisions::replaced_pods::ReplacedPods;
 use decisions::stalls::Expected;
 use decisions::unreleased::Unreleased;
@@ -232,6 +235,7 @@ pub struct Controller {
     unused: UnusedQuota,
     unreleased: Unreleased,
     orphans: Orphans,
+    awaited_pods: AwaitedPods,
     gone_members: GoneMembers,
     own_usage: OwnUsage,
     replaced_pods: ReplacedPods,
@@ -285,6 +289,7 @@ impl Controller {
             pod_labels: PodLabels::default(),
             ended_terms: EndedTermAdmissions::new(term),
             orphans: Orphans::default(),
+            awaited_pods: AwaitedPods::default(),
             gone_members: GoneMembers::default(),
             own_usage: OwnUsage::default(),
             replaced_pods: ReplacedPods::default(),

@@ -385,6 +385,7 @@ impl Controller {
         self.ended_terms.forget(subject);
         self.decided.forget(subject);
         self.unused.forget(subject);
+        self.awaited_pods.forget(subject);
         self.unreleased.forget(subject);
         if let Subject::Job(uid) = subject {
             self.objects.forget_gone(uid);

@@ -13,7 +13,7 @@ pub(super) mod first_decision;
 pub(super) mod gone_members;
 pub(super) mod orphans;
 pub(super) mod pod_usage;
-mod pods_to_come;
+pub(super) mod pods_to_come;
 pub(super) mod replaced_pods;
 pub(super) mod stalls;
 pub(super) mod ungating;

@@ -3,9 +3,13 @@
 
 use std::time::Duration;
 
+use sluice_kinds::hold::Hold;
+
 use crate::cache::{JobRecord, PodRecord, Subject};
 use crate::controller::Controller;
 use crate::controller::wakes::Wake;
+use crate::process::clock::Moment;
+use crate::process::hashing::HashMap;
 
 /// How long the next pod of a job is waited for. Some controllers make it only when those before it run: StatefulSets
 /// with `podManagementPolicy: OrderedReady`, JobSets with `startupPolicyOrder: InOrder`.
@@ -20,6 +24,29 @@ enum ToCome {
     More(Duration),
     /// The first.
     First,
+}
+
+/// When jobs are looked at again whose next pod is waited for.
+#[derive(Debug, Default)]
+pub struct AwaitedPods {
+    until: HashMap<Subject, Moment>,
+}
+
+impl AwaitedPods {
+    /// Notes that a job is looked at again at `due`, unless it is already before that. Returns whether it was noted: one
+    /// wake at a time, however many pods come.
+    fn note(&mut self, subject: &Subject, due: Moment, now: Moment) -> bool {
+        let is_set = self.until.get(subject).is_some_and(|due| now < *due);
+        if !is_set {
+            self.until.insert(subject.clone(), due);
+        }
+        !is_set
+    }
+
+    /// Forgets a job that is gone.
+    pub fn forget(&mut self, subject: &Subject) {
+        self.until.remove(subject);
+    }
 }
 
 impl Controller {
@@ -37,7 +64,14 @@ impl Controller {
         let Some((_, job)) = self.objects.job_of(subject) else {
             return;
         };
-        if let ToCome::More(left) = self.pods_to_come(subject, job) {
+        if job.hold != Hold::Pods || self.holds_quota(subject) {
+            return;
+        }
+        let ToCome::More(left) = self.pods_to_come(subject, job) else {
+            return;
+        };
+        let now = self.now.moment;
+        if self.awaited_pods.note(subject, now.after(left), now) {
             self.wake_after(left, Wake::Plan(subject.clone()));
         }
     }
