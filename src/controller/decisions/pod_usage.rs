@@ -15,6 +15,7 @@ use sluice_kinds::view::LabelledQueue;
 use crate::cache::pods::{QuotaOf, Root};
 use crate::cache::{PodKey, PodRecord, Subject, Uid, WATCH_LAG};
 use crate::controller::Controller;
+use crate::controller::decisions::replaced_pods::note_beyond;
 use crate::plan::Note;
 use crate::plan::pod::pod_set_of;
 use crate::plan::workload::covers_pod;
@@ -368,6 +369,7 @@ impl Controller {
         let record = self.own_admission(key, pod)?;
         let has_left = self.own_usage.left.contains_key(&pod.uid);
         let note = match &pod.queue {
+            _ if self.replaced_pods.contains(&pod.uid) => note_beyond(pod.deleting, &record),
             _ if has_left || pod.owner.is_none() && pod.pod_set.is_some() => Note::warning(
                 "Detached",
                 format!(

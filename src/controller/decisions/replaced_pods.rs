@@ -142,6 +142,10 @@ impl Controller {
         };
         let (beyond_all, beyond_left) = (more_than(count), more_than(left));
         let terminating = pods.iter().filter(|pod| pod.deleting).count();
+        let beyond = beyond_all.max(beyond_left.min(terminating));
+        if beyond == 0 {
+            return Vec::new();
+        }
         // Those that terminate, and are known, go first: a pod is not told twice. Then those that Sluice released: the
         // controller of the job makes none that wait. Then the newest.
         pods.sort_unstable_by_key(|pod| {
@@ -155,14 +159,13 @@ impl Controller {
                 pod.uid.clone(),
             )
         });
-        let beyond = beyond_all.max(beyond_left.min(terminating));
         pods.truncate(beyond);
         pods.into_iter().map(|pod| pod.uid.clone()).collect()
     }
 }
 
 /// What is told of a pod that runs beyond the admission of its job.
-fn note_beyond(is_terminating: bool, share: &PodAdmission) -> Note {
+pub(super) fn note_beyond(is_terminating: bool, share: &PodAdmission) -> Note {
     let queue = &share.cluster_queue;
     if is_terminating {
         let text = format!(
