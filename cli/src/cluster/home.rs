@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::ServiceAccount;
+use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
 use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
 use kube::Client;
 use kube::api::{Api, ListParams};
@@ -37,7 +37,8 @@ pub async fn home(client: &Client) -> Result<String, ClusterError> {
     }
 }
 
-/// Whether Sluice is in this namespace, as somebody says: its account or its Deployment is.
+/// Whether Sluice is in this namespace, as somebody says: its account or its Deployment is, or the namespace has its label:
+/// that is what an earlier run may have left.
 ///
 /// # Errors
 /// No namespace has such a name, or the API server refuses or does not answer.
@@ -52,6 +53,12 @@ pub async fn is_home(client: &Client, namespace: &str) -> Result<bool, ClusterEr
     let deployments: Api<Deployment> = Api::namespaced(client.clone(), namespace);
     let found = deployments.list_metadata(&params);
     let found = answer("find Sluice's Deployment", found).await?;
+    if !found.items.is_empty() {
+        return Ok(true);
+    }
+    let all: Api<Namespace> = Api::all(client.clone());
+    let named = params.fields(&format!("metadata.name={namespace}"));
+    let found = answer("find Sluice's namespace", all.list_metadata(&named)).await?;
     Ok(!found.items.is_empty())
 }
 
@@ -141,9 +148,15 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn sluice_is_where_its_account_or_its_deployment_is() {
+    async fn sluice_is_where_its_account_or_its_deployment_is_or_was() {
         let service = tower::service_fn(|request: Request<Body>| {
+            let query = request.uri().query().unwrap_or_default();
+            let is_left = query.contains("metadata.name%3Dlabelled");
             let items = match request.uri().path() {
+                "/api/v1/namespaces" if is_left => {
+                    let name = json!({"metadata": {"name": "labelled"}});
+                    json!([name])
+                }
                 "/api/v1/namespaces/with-account/serviceaccounts"
                 | "/apis/apps/v1/namespaces/with-deployment/deployments" => {
                     let name = json!({"metadata": {"name": NAME}});
@@ -151,11 +164,7 @@ mod tests {
                 }
                 _ => json!([]),
             };
-            let is_labelled = request.uri().query().unwrap_or_default();
-            assert!(
-                is_labelled.contains("labelSelector=app.kubernetes.io"),
-                "{is_labelled}"
-            );
+            assert!(query.contains("labelSelector=app.kubernetes.io"), "{query}");
             let list = json!({
                 "apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadataList",
                 "metadata": {}, "items": items,
@@ -167,6 +176,7 @@ mod tests {
         for (namespace, expected) in [
             ("with-account", Ok(true)),
             ("with-deployment", Ok(true)),
+            ("labelled", Ok(true)),
             ("team-a", Ok(false)),
             ("", Err("\"\" is not a valid namespace name")),
             ("a/b", Err("\"a/b\" is not a valid namespace name")),

@@ -62,7 +62,7 @@ Exit codes:
   2  wrong usage, or the cluster does not answer what is asked for";
 
 const CRDS_STAY: &str = "the CRDs stay, as something else failed: without Workloads and JobKinds nobody knows which jobs \
-     may be started; mend that, and run this again";
+     may be started; mend that, and run this again, without --system-namespace if Sluice's account is gone";
 
 /// Take Sluice away, and start the jobs that wait.
 #[derive(Debug, Args)]

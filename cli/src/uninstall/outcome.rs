@@ -25,7 +25,7 @@ pub enum UninstallError {
     /// Sluice is not where it is said to be.
     #[error(
         "Sluice is not in the namespace {0:?} that --system-namespace names: neither a ServiceAccount nor a Deployment \
-         there has the label app.kubernetes.io/name=sluice; without the flag Sluice is found by its ClusterRoleBinding, \
+         there has the label app.kubernetes.io/name=sluice, nor has the namespace; without the flag Sluice is found by its ClusterRoleBinding, \
          or by its ServiceAccount, also if only a part of it is left. Nothing was changed"
     )]
     NotThere(String),

@@ -253,7 +253,7 @@ async fn only_where_sluice_is_it_is_taken_away() -> Result<()> {
         let ns = &scene.ns;
         let not_there = format!(
             "error: Sluice is not in the namespace \"{ns}\" that --system-namespace names: neither a ServiceAccount nor a \
-             Deployment there has the label app.kubernetes.io/name=sluice; without the flag Sluice is found by its \
+             Deployment there has the label app.kubernetes.io/name=sluice, nor has the namespace; without the flag Sluice is found by its \
              ClusterRoleBinding, or by its ServiceAccount, also if only a part of it is left. Nothing was changed\n"
         );
         for (flag, expected) in [
@@ -356,7 +356,7 @@ async fn crds_stay_until_everything_is_released() -> Result<()> {
             format!("error: job.batch/refused in {ns}: "),
             format!("left: job.batch/inactive in {ns} stays suspended: it was taken out of its queue\n"),
             "error: the CRDs stay, as something else failed: without Workloads and JobKinds nobody knows which jobs \
-             may be started; mend that, and run this again\n"
+             may be started; mend that, and run this again, without --system-namespace if Sluice's account is gone\n"
                 .to_owned(),
         ] {
             ensure!(left.contains(&line), "no {line} in {left}");
