@@ -117,7 +117,7 @@ impl Web {
         let (tokens, code) = Tokens::new().map_err(WebError::NoToken)?;
         let page = format!("http://{address}/#token=");
         tell(Told::Result(format!(
-            "Serving on {page}{}\nPress Ctrl-C to end.\n",
+            "Serving on {page}{}\nOpen this address if no browser shows the page. Press Ctrl-C to end.\n",
             tokens.session()
         )))?;
         let opens = !self.no_open && (self.open || io::stdout().is_terminal());

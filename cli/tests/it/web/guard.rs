@@ -97,6 +97,8 @@ async fn the_file_for_the_browser_goes_away_at_the_end() -> Result<()> {
     let arguments = arguments(&programs).await?;
     let file = Path::new(arguments.trim());
     ensure!(file.exists(), "{} is not there", file.display());
+    // Whoever answers has begun to look for signals.
+    served.ask("GET", "/", &[("Host", &served.host)])?;
     ensure!(served.end()?.success());
     ensure!(!file.exists(), "{} stays", file.display());
     Ok(())
