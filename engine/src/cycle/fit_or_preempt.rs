@@ -64,14 +64,14 @@ pub(crate) struct Assigner<'a> {
     pub(crate) is_nominated: bool,
 }
 
-impl<'a> Assigner<'a> {
+impl Assigner<'_> {
     /// Works out what can be assigned, if anything.
-    pub(crate) fn assign<'s>(
+    pub(crate) fn assign<'a>(
         &mut self,
-        slots: &'s Slots,
+        slots: &'a Slots,
         config: &ClusterQueue,
         shape: &Shape,
-    ) -> Option<AssignmentResult<'s>> {
+    ) -> Option<AssignmentResult<'a>> {
         let all = shape.pod_sets.iter().map(|set| set.count).collect();
         if let Some(result) = self.assign_counts(slots, config, all, PreemptsFor::All) {
             return Some(result);
@@ -95,12 +95,12 @@ impl<'a> Assigner<'a> {
 
     /// Works out for how many pods a workload need not borrow that has preempted others for its fewest. With more it
     /// would use what the others need to return, and what they may reclaim at once.
-    pub(crate) fn assign_without_borrowing<'s>(
+    pub(crate) fn assign_without_borrowing<'a>(
         &self,
-        slots: &'s Slots,
+        slots: &'a Slots,
         config: &ClusterQueue,
         shape: &Shape,
-    ) -> Option<AssignmentResult<'s>> {
+    ) -> Option<AssignmentResult<'a>> {
         let own = largest_assignment(shape, 0, |counts| {
             let (node, borrowing) = (self.node, Borrowing::Forbidden);
             let found =
@@ -111,24 +111,24 @@ impl<'a> Assigner<'a> {
     }
 
     /// Works out what can be assigned to its fewest pods.
-    pub(crate) fn assign_fewest<'s>(
+    pub(crate) fn assign_fewest<'a>(
         &mut self,
-        slots: &'s Slots,
+        slots: &'a Slots,
         config: &ClusterQueue,
         shape: &Shape,
-    ) -> Option<AssignmentResult<'s>> {
+    ) -> Option<AssignmentResult<'a>> {
         let fewest = shape.pod_sets.iter().map(fewest_pods).collect();
         self.assign_counts(slots, config, fewest, PreemptsFor::Fewest)
     }
 
     /// Works out what can be assigned to so many pods of each set.
-    fn assign_counts<'s>(
+    fn assign_counts<'a>(
         &mut self,
-        slots: &'s Slots,
+        slots: &'a Slots,
         config: &ClusterQueue,
         counts: Vec<u32>,
         preempts_for: PreemptsFor,
-    ) -> Option<AssignmentResult<'s>> {
+    ) -> Option<AssignmentResult<'a>> {
         let (node, borrowing) = (self.node, slots.borrowing);
         let found = slots.assign(self, node, borrowing, config.fungibility, counts.clone());
         // The targets of several pod sets may not suffice together, or leave no quota to a later pod set.
@@ -170,12 +170,12 @@ impl<'a> Assigner<'a> {
     }
 
     /// What can be assigned to so many pods without preemption, in any combination of flavors.
-    fn fit_in_any_way<'s>(
+    fn fit_in_any_way<'a>(
         &self,
-        slots: &'s Slots,
+        slots: &'a Slots,
         config: &ClusterQueue,
         counts: &[u32],
-    ) -> Option<AssignmentResult<'s>> {
+    ) -> Option<AssignmentResult<'a>> {
         let (node, borrowing) = (self.node, slots.borrowing);
         let counts = counts.to_vec();
         let found =
@@ -196,13 +196,13 @@ impl<'a> Assigner<'a> {
 
     /// What is assigned to a nominated workload that would borrow though nominal quota suffices: that was taken back for it,
     /// and whoever had borrowed it would return at once.
-    fn nominal_for_nominated<'s>(
+    fn nominal_for_nominated<'a>(
         &self,
         result: &AssignmentResult<'_>,
-        slots: &'s Slots,
+        slots: &'a Slots,
         config: &ClusterQueue,
         counts: &[u32],
-    ) -> Option<AssignmentResult<'s>> {
+    ) -> Option<AssignmentResult<'a>> {
         let may_take_back = self.policy.may_reclaim_in_cohort() && slots.have_other_ways();
         let distance = max_borrowing_distance(self.quota, self.node, result.requested());
         if !self.is_nominated || !may_take_back || distance == 0 {
@@ -216,12 +216,12 @@ impl<'a> Assigner<'a> {
 
     /// Preempts others for nominal quota, in the combination of flavors that lacks least of it. What is preferred for one
     /// slot after the other may leave nothing to a later slot, or have to borrow, and then reclaims nothing.
-    fn take_nominal_quota_back<'s>(
+    fn take_nominal_quota_back<'a>(
         &mut self,
-        slots: &'s Slots,
+        slots: &'a Slots,
         counts: Vec<u32>,
         preempts_for: PreemptsFor,
-    ) -> Option<AssignmentResult<'s>> {
+    ) -> Option<AssignmentResult<'a>> {
         if !self.policy.may_reclaim_in_cohort() || !slots.have_other_ways() {
             return None;
         }
@@ -242,11 +242,11 @@ impl<'a> Assigner<'a> {
     }
 
     /// The result without preemption; the assignment itself if it requires preemption.
-    fn without_preemption<'s>(
+    fn without_preemption<'a>(
         &self,
-        assignment: Assignment<'s>,
+        assignment: Assignment<'a>,
         borrowing: Borrowing,
-    ) -> Result<AssignmentResult<'s>, Assignment<'s>> {
+    ) -> Result<AssignmentResult<'a>, Assignment<'a>> {
         if assignment.waits_at.is_none() {
             return Ok(AssignmentResult::FitsNow(assignment));
         }
@@ -264,12 +264,12 @@ impl<'a> Assigner<'a> {
     }
 
     /// The result with preemption; none without targets.
-    fn with_preemption<'s>(
+    fn with_preemption<'a>(
         &mut self,
         requested: RequestedUsage,
         borrowing: Borrowing,
         preempts_for: PreemptsFor,
-    ) -> Option<AssignmentResult<'s>> {
+    ) -> Option<AssignmentResult<'a>> {
         let targets = self.targets(&requested, borrowing)?;
         self.check(
             !targets.is_empty(),
@@ -286,15 +286,7 @@ impl<'a> Assigner<'a> {
         if !self.policy.is_enabled() {
             return None;
         }
-        let preemptor = self.preemptor(requested, borrowing);
-        find_targets(self.snapshot, self.quota, preemptor)
-    }
-
-    fn preemptor<'b>(&self, requested: &'b RequestedUsage, borrowing: Borrowing) -> Preemptor<'b>
-    where
-        'a: 'b,
-    {
-        Preemptor {
+        let preemptor = Preemptor {
             cluster_queue: self.cluster_queue,
             node: self.node,
             policy: self.policy,
@@ -302,7 +294,8 @@ impl<'a> Assigner<'a> {
             local_queue: self.local_queue,
             requested,
             borrowing,
-        }
+        };
+        find_targets(self.snapshot, self.quota, preemptor)
     }
 }
 

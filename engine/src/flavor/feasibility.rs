@@ -5,7 +5,7 @@ use crate::api::flavor::FlavorFungibility;
 use crate::api::quota::Borrowing;
 use crate::api::share::Share;
 use crate::flavor::options::{FlavorChoice, FlavorOptions, Slot, SlotId, Slots, fewest_pods};
-use crate::flavor::ways::{WaySearch, first_way, may_fit};
+use crate::flavor::ways::{WaySearch, are_all, first_way, may_fit};
 use crate::quota::flavor_resources::FlavorResourceId;
 use crate::quota::quota_tree::QuotaTree;
 use crate::quota::usage::RequestedUsage;
@@ -140,10 +140,7 @@ impl Slots {
         is_accepted: impl Fn(FlavorResourceId, Amount) -> bool,
     ) -> Option<RequestedUsage> {
         let places = self.places(counts);
-        let are_accepted = |requested: &RequestedUsage| {
-            let mut requested = requested.iter();
-            requested.all(|(cell, amount)| is_accepted(*cell, *amount))
-        };
+        let are_accepted = |requested: &RequestedUsage| are_all(requested, &is_accepted);
         let unused = |cell| tree.available(View::Planned, node, cell, Borrowing::Forbidden);
         let lacking = |requested: &RequestedUsage| {
             let requested = requested.iter();
@@ -169,7 +166,8 @@ impl Slots {
 
     /// Whether each of these amounts could be admitted without any usage.
     fn is_within_most(&self, tree: &QuotaTree, node: NodeId, requested: &RequestedUsage) -> bool {
-        let mut requested = requested.iter();
-        requested.all(|(cell, amount)| *amount <= tree.most(node, *cell, self.borrowing))
+        are_all(requested, &|cell, amount| {
+            amount <= tree.most(node, cell, self.borrowing)
+        })
     }
 }

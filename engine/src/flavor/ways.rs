@@ -155,6 +155,15 @@ fn leaves_enough(
     })
 }
 
+/// Whether each amount is accepted.
+pub(super) fn are_all(
+    requested: &RequestedUsage,
+    is_accepted: &impl Fn(FlavorResourceId, Amount) -> bool,
+) -> bool {
+    let mut requested = requested.iter();
+    requested.all(|(cell, amount)| is_accepted(*cell, *amount))
+}
+
 /// Whether each of these amounts is available at this moment, in all views.
 fn is_available_now(
     quota: &QuotaTree,
@@ -230,10 +239,7 @@ impl Slots {
     ) -> Option<Assignment<'_>> {
         let places = self.places(&counts);
         let least = self.least_lacking(quota, node, &counts, &is_accepted)?;
-        let are_accepted = |requested: &RequestedUsage| {
-            let mut requested = requested.iter();
-            requested.all(|(cell, amount)| is_accepted(*cell, *amount))
-        };
+        let are_accepted = |requested: &RequestedUsage| are_all(requested, &is_accepted);
         let found = first_way(&places, are_accepted, |requested| *requested == least);
         let WaySearch::Found(chosen, requested) = found else {
             return None;
