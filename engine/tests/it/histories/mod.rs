@@ -7,3 +7,15 @@ mod properties;
 mod random;
 mod steps;
 mod worlds;
+
+use proptest::test_runner::{Config, RngSeed};
+
+/// As many cases as HISTORIES says, and always the same.
+fn properties_config() -> Config {
+    Config {
+        cases: std::env::var("HISTORIES").map_or(300, |n| n.parse().unwrap()),
+        rng_seed: RngSeed::Fixed(0),
+        failure_persistence: None,
+        ..Config::default()
+    }
+}

@@ -250,12 +250,7 @@ impl Scene {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig {
-        cases: std::env::var("HISTORIES").map_or(300, |n| n.parse().unwrap()),
-        rng_seed: proptest::test_runner::RngSeed::Fixed(0),
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    })]
+    #![proptest_config(super::properties_config())]
 
     #[test]
     fn whoever_fits_its_nominal_quota_and_may_reclaim_gets_it(scene in scenes()) {
