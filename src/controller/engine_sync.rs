@@ -237,6 +237,12 @@ impl Controller {
         bound
     }
 
+    /// Whether the quota of a job is in use still though its Workload is gone.
+    pub(in crate::controller) fn is_still_in_use(&self, subject: &Subject) -> bool {
+        let has_workload = self.objects.workload_of(subject).is_some();
+        !has_workload && self.engine.admission(&subject.id()).is_some()
+    }
+
     /// Whether a job has usage.
     pub(in crate::controller) fn holds_quota(&self, subject: &Subject) -> bool {
         let workload = self.objects.workload_of(subject);

@@ -122,9 +122,8 @@ impl Controller {
         let subject = Subject::Job(root.clone());
         let workload = self.objects.workload_of(&subject).map(|(_, record)| record);
         let job = self.objects.job_of(&subject).map(|(_, job)| job);
-        // Its Workload may go before it does, and what it was admitted with is used still.
-        let is_used = workload.is_none() && self.engine.admission(&subject.id()).is_some();
-        let job = job.filter(|job| !job.deleting || !is_used);
+        // Its Workload may go before it does.
+        let job = job.filter(|job| !job.deleting || !self.is_still_in_use(&subject));
         let Some(family) = self.excess_children.families.get_mut(root) else {
             return Vec::new();
         };

@@ -41,7 +41,7 @@ impl Controller {
             return;
         }
         let is_unqueued = workload.is_none();
-        let still_in_use = is_unqueued && self.engine.admission(&subject.id()).is_some();
+        let still_in_use = self.is_still_in_use(subject);
         // What is known of it may be from before a release that has taken effect.
         if still_in_use && self.writes.may_be_unsuspended(subject, self.now.moment) {
             return;
