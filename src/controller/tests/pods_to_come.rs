@@ -17,6 +17,17 @@ fn gated(parallelism: u32) -> Value {
     job
 }
 
+/// Everything is listed, and this job has its Workload.
+fn queued(job: Value) -> Play {
+    let mut play = Play::new();
+    play.list_settings();
+    play.list_jobs([job]);
+    let created = play.cycle().remove(0);
+    let workload = stored(&created, 8);
+    play.end(created, Reply::Done(Some(Box::new(workload))));
+    play
+}
+
 /// A pod that has lost the gate of others.
 fn pod(name: &str, created: &str) -> Value {
     json!({
@@ -38,12 +49,7 @@ fn pod(name: &str, created: &str) -> Value {
 /// A StatefulSet makes its second pod only when the first one runs, and that needs the quota of both.
 #[tokio::test]
 async fn a_pod_that_does_not_come_is_waited_for_a_minute() {
-    let mut play = Play::new();
-    play.list_settings();
-    play.list_jobs([gated(2)]);
-    let created = play.cycle().remove(0);
-    let workload = stored(&created, 8);
-    play.end(created, Reply::Done(Some(Box::new(workload))));
+    let mut play = queued(gated(2));
     assert!(play.cycle().is_empty(), "no pod is there");
     play.pass(Duration::from_mins(10));
     assert!(play.cycle().is_empty(), "still no pod is there");
@@ -60,12 +66,7 @@ async fn a_pod_that_does_not_come_is_waited_for_a_minute() {
 
 #[tokio::test]
 async fn a_job_is_admitted_when_its_last_pod_comes() {
-    let mut play = Play::new();
-    play.list_settings();
-    play.list_jobs([gated(2)]);
-    let created = play.cycle().remove(0);
-    let workload = stored(&created, 8);
-    play.end(created, Reply::Done(Some(Box::new(workload))));
+    let mut play = queued(gated(2));
     for name in ["p-0", "p-1"] {
         assert!(!play.cycle().iter().any(is_admitted), "one is missing");
         let pod = pod(name, "2026-11-23T12:00:00Z");
@@ -77,15 +78,10 @@ async fn a_job_is_admitted_when_its_last_pod_comes() {
 /// In place of pods that have succeeded none comes any more.
 #[tokio::test]
 async fn pods_that_have_succeeded_are_not_waited_for() {
-    let mut play = Play::new();
-    play.list_settings();
     let mut job = gated(2);
     job["spec"]["completions"] = json!(2);
     job["status"] = json!({"succeeded": 1});
-    play.list_jobs([job]);
-    let created = play.cycle().remove(0);
-    let workload = stored(&created, 8);
-    play.end(created, Reply::Done(Some(Box::new(workload))));
+    let mut play = queued(job);
     let left = pod("p-1", "2026-11-23T12:00:00Z");
     play.observe(&Source::Pod, Change::Applied(seen(left)));
     assert!(play.cycle().iter().any(is_admitted));
