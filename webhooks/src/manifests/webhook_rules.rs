@@ -31,6 +31,14 @@ pub(crate) fn pod_rule(resource: &str, operations: &[&str]) -> RuleWithOperation
     )
 }
 
+/// Pods when they are created and edited, and edits of their status, by which their metadata can be edited too.
+pub(crate) fn pod_edits() -> [RuleWithOperations; 2] {
+    [
+        pod_rule("pods", &["CREATE", "UPDATE"]),
+        pod_rule("pods/status", &["UPDATE"]),
+    ]
+}
+
 pub(crate) fn own_rule() -> RuleWithOperations {
     let resources = ["clusterqueues", "cohorts", "gates", "jobkinds"]
         .map(str::to_owned)

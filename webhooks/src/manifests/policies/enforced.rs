@@ -23,7 +23,7 @@ use crate::manifests::held::{self, HeldKind, PolicyKinds};
 use crate::manifests::options::{EnforcedNamespaces, Options};
 use crate::manifests::policies::policy::{Mutating, Rules, Validating, apply};
 use crate::manifests::policies::{gate_pods, hold, marking, suspending};
-use crate::manifests::webhook_rules::{job_rule, pod_rule};
+use crate::manifests::webhook_rules::{job_rule, pod_edits};
 use crate::rules::applies::makers::{self, Maker};
 use crate::rules::enforcement::creation::{NOT_SET, OWNED};
 use crate::rules::enforcement::removal::REMOVED;
@@ -215,10 +215,6 @@ fn objects(options: &Options, kinds: &[HeldKind]) -> Rules<Validation> {
         let resource = &kind.resource;
         job_rule(resource, &resource.subresources, &["CREATE", "UPDATE"])
     });
-    let of_pods = [
-        pod_rule("pods", &["CREATE", "UPDATE"]),
-        pod_rule("pods/status", &["UPDATE"]),
-    ];
     let names = |object: &str| any(queue_names(options), object);
     let is_asked = format!(
         "!({}) && (request.operation == 'CREATE' ? request.kind.group != '' || {} :\n({}) || {} || {} || request.kind.group != '' && {})",
@@ -231,7 +227,7 @@ fn objects(options: &Options, kinds: &[HeldKind]) -> Rules<Validation> {
     );
     Rules {
         name: NAME.to_owned(),
-        requests: of_kinds.chain(of_pods).collect(),
+        requests: of_kinds.chain(pod_edits()).collect(),
         condition: condition("names-no-queue", is_asked),
         judges_deleted: false,
         variables,

@@ -9,7 +9,7 @@ use crate::manifests::conditions::entry::condition;
 use crate::manifests::held::HeldKind;
 use crate::manifests::options::Options;
 use crate::manifests::policies::policy::{Rules, Validating};
-use crate::manifests::webhook_rules::{job_rule, pod_rule};
+use crate::manifests::webhook_rules::{job_rule, pod_edits};
 use crate::rules::applies::makers::{self, Maker};
 
 /// The name of the policy.
@@ -47,11 +47,7 @@ fn policy(options: &Options, kinds: &[HeldKind]) -> Validating {
         job_rule(resource, &resource.subresources, &["CREATE", "UPDATE"])
     });
     // A pod may be moved into another queue by its status too.
-    let of_pods = [
-        pod_rule("pods", &["CREATE", "UPDATE"]),
-        pod_rule("pods/status", &["UPDATE"]),
-    ];
-    let requests = of_kinds.chain(of_pods);
+    let requests = of_kinds.chain(pod_edits());
     let mut outcome = no_problems_or_owner();
     // Whoever may lift the gate creates objects with it too, and may then lift it.
     outcome.expression = format!(
