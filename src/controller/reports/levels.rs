@@ -1,5 +1,5 @@
-//! The levels of queues and cohorts, and how JobKinds stand, as metrics have them: gathered once a second. What takes a moment for each pending
-//! workload is counted every ten seconds.
+//! The levels of queues and cohorts, and how JobKinds stand, as metrics have them: gathered once a second. What takes a
+//! moment for each pending workload is counted every ten seconds.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -3,7 +3,7 @@
 
 use kube::Client;
 use kube::api::{ListParams, ObjectMeta};
-use sluice_crds::{CERTIFICATE_SECRET, GROUP};
+use sluice_crds::{CERTIFICATE_SECRET, GROUP, VERSION};
 
 use crate::cluster::{ClusterError, Served, answer};
 
@@ -20,7 +20,7 @@ const USES: [(&str, &str, &str); 11] = [
     ("", "v1", "Pod"),
     ("", "v1", "PersistentVolumeClaim"),
     ("", "v1", "Service"),
-    (GROUP, "v1alpha1", "LocalQueue"),
+    (GROUP, VERSION, "LocalQueue"),
     ("", "v1", "ConfigMap"),
     ("", "v1", "Secret"),
 ];
