@@ -28,7 +28,6 @@ use crate::controlplane::kubeconfig::Credentials;
 use crate::controlplane::kubectl::KubectlOutput;
 use crate::controlplane::nodes::NodeSpec;
 use crate::controlplane::options::Options;
-use crate::processes::ports::Reserved;
 use crate::processes::reaper::Reaper;
 use crate::processes::{Launch, Process};
 use crate::programs::assets::{self, Assets};
@@ -417,9 +416,9 @@ impl ControlPlane {
         Process::start(launch, &self.reaper)
     }
 
-    /// Like [`ControlPlane::spawn`], but does not start it yet, and keeps these ports for it until then.
-    pub(crate) fn prepare(&self, launch: Launch, reserved: Vec<Reserved>) -> Process {
-        Process::stopped(launch, reserved, &self.reaper)
+    /// Like [`ControlPlane::spawn`], but does not start it yet.
+    pub(crate) fn prepare(&self, launch: Launch) -> Process {
+        Process::stopped(launch, &self.reaper)
     }
 
     /// A program for the caller to start, with input and output of its own, that shall end with

@@ -15,7 +15,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, Result, bail};
 
-use crate::processes::ports::Reserved;
 use crate::processes::reaper::Reaper;
 
 /// Says its pid on the reaper's pipe (its stdout), then becomes the program, logging to `$1`.
@@ -75,26 +74,23 @@ pub struct Process {
     reaper: Arc<Reaper>,
     /// None after it was stopped.
     child: Mutex<Option<Child>>,
-    /// Its ports, until it starts for the first time.
-    reserved: Mutex<Vec<Reserved>>,
 }
 
 impl Process {
     pub(crate) fn start(launch: Launch, reaper: &Arc<Reaper>) -> Result<Self> {
-        let process = Self::stopped(launch, Vec::new(), reaper);
+        let process = Self::stopped(launch, reaper);
         process.start_again()?;
         Ok(process)
     }
 
-    /// One that waits to be started. Until then these ports are kept for it.
-    pub(crate) fn stopped(launch: Launch, reserved: Vec<Reserved>, reaper: &Arc<Reaper>) -> Self {
+    /// One that waits to be started.
+    pub(crate) fn stopped(launch: Launch, reaper: &Arc<Reaper>) -> Self {
         let log = reaper.dir().join(format!("{}.log", launch.name));
         Self {
             launch,
             log,
             reaper: Arc::clone(reaper),
             child: Mutex::new(None),
-            reserved: Mutex::new(reserved),
         }
     }
 
@@ -107,8 +103,6 @@ impl Process {
         if slot.is_some() {
             bail!("{} was not stopped", self.launch.name);
         }
-        let reserved = self.reserved.lock();
-        reserved.unwrap_or_else(PoisonError::into_inner).clear();
         let child = Command::new("sh")
             .arg("-c")
             .arg(REGISTER)

@@ -136,10 +136,8 @@ impl Sluice {
         } = options;
         let binary = std::fs::canonicalize(&binary)
             .with_context(|| format!("no Sluice at {}: build it first", binary.display()))?;
-        // Installing takes seconds, in which others look for free ports.
-        let reserved = [ports::reserve()?, ports::reserve()?, ports::reserve()?];
-        let [webhook_port, metrics_port, health_port] =
-            reserved.each_ref().map(|reserved| reserved.port);
+        let (webhook_port, metrics_port, health_port) =
+            (ports::free()?, ports::free()?, ports::free()?);
         apply(webhook_port).await?;
         let kubeconfig = control_plane
             .service_account_kubeconfig(&namespace, &service_account)
@@ -186,7 +184,7 @@ impl Sluice {
         }
         Ok(Self {
             config_file,
-            process: control_plane.prepare(launch, reserved.into()),
+            process: control_plane.prepare(launch),
             webhooks,
             webhook_port,
             metrics_port,
