@@ -33,7 +33,7 @@ test: ## Run the tests, black-box tests against a real control plane included.
 
 # Always the same histories: PROPTEST_RNG_SEED=N draws others.
 oracle: ## Compare the engine with its oracle in HISTORIES random histories, in an optimised build.
-	HISTORIES=$(HISTORIES) $(CARGO) test --locked --profile oracle -p sluice-engine --test it \
+	HISTORIES=$(HISTORIES) $(CARGO) test --locked --profile $(PROFILE) --workspace --test it \
 		histories::random:: -- --include-ignored
 
 # What it is about is in docs/faults.md. SEED=N begins there, and plays random rounds only.
