@@ -14,15 +14,10 @@ use crate::cluster::Resource;
 
 /// Namespaces that are never managed, besides Sluice's own.
 const SYSTEM: [&str; 3] = ["kube-system", "kube-public", "kube-node-lease"];
-/// Kinds whose pods are judged with an object that is listed, or are never judged.
-const MAKE_PODS: [&str; 6] = [
-    "Job",
-    "ReplicaSet",
-    "ReplicationController",
-    "StatefulSet",
-    "DaemonSet",
-    "Node",
-];
+/// Kinds without a JobKind whose pods are judged with an object that is listed, or are never judged.
+const MAKE_PODS: [&str; 4] = ["ReplicaSet", "ReplicationController", "DaemonSet", "Node"];
+
+const CRON_JOB: &str = "CronJob";
 
 /// The labels of namespaces, by name.
 pub(super) type NamespaceLabels = BTreeMap<String, BTreeMap<String, String>>;
@@ -139,6 +134,9 @@ impl Auditor {
             _ if is_declared || has_ended(kind, object) => return None,
             (Counts::OfPod, Some(owner)) if MAKE_PODS.contains(&owner) => return None,
             (Counts::OfPod, Some(owner)) => State::MadeBy(owner.to_owned()),
+            (Counts::OfTemplate(_), Some(owner)) if runs_pods(kind, object) => {
+                State::MadeBy(owner.to_owned())
+            }
             // Of a pod: the worker StatefulSets of a LeaderWorkerSet. What the pod belongs to is listed.
             (Counts::OfTemplate(_), Some(_)) | (Counts::Own, Some("Pod")) => return None,
             _ if is_held(object) => State::Held,
@@ -162,7 +160,7 @@ impl Auditor {
     ) -> Fate {
         let enforced = self.managed.of_namespace(namespace, labels);
         let is_made_of_pods =
-            matches!(counts, Counts::OfTemplate(_)) && kind.resource.api.kind != "CronJob";
+            matches!(counts, Counts::OfTemplate(_)) && kind.resource.api.kind != CRON_JOB;
         match enforced.unlabelled {
             Unlabelled::Ignore => Fate::Ignored,
             Unlabelled::Refuse => Fate::Refused,
@@ -212,6 +210,13 @@ fn has_ended(kind: &Kind, object: &DynamicObject) -> bool {
     };
     let object = serde_json::to_value(object).unwrap_or_default();
     matches!(rules.finished(&object), Ok(Some(_)))
+}
+
+/// Whether an object makes pods now: a ReplicaSet of an earlier revision of its Deployment doesn't, and a CronJob makes
+/// Jobs, which are listed.
+fn runs_pods(kind: &Kind, object: &DynamicObject) -> bool {
+    let replicas = object.data.pointer("/spec/replicas");
+    kind.resource.api.kind != CRON_JOB && replicas.is_none_or(|replicas| replicas != 0)
 }
 
 fn is_held(object: &DynamicObject) -> bool {

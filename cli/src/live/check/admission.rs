@@ -1,12 +1,18 @@
 //! Webhook configurations, and whether an object that breaks a rule is refused.
 
+use std::fmt::Debug;
+
 use k8s_openapi::api::admissionregistration::v1::{
     MutatingWebhookConfiguration, ValidatingWebhookConfiguration, WebhookClientConfig,
 };
 use k8s_openapi::api::batch::v1::Job;
-use kube::Client;
+use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, PostParams};
-use serde_json::json;
+use kube::core::NamespaceResourceScope;
+use kube::{Client, Resource};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
 
 use super::finding::{Finding, Health, of};
 use crate::cluster::{ClusterError, answer};
@@ -97,54 +103,106 @@ fn untrusted(
     configs.filter(|config| config.ca_bundle.is_none()).count()
 }
 
-/// Whether a webhook or policy refuses what breaks a rule: by a request that changes nothing.
-pub(super) async fn reached(client: &Client, namespace: &str) -> Finding {
-    let job = json!({
-        "apiVersion": "batch/v1", "kind": "Job",
-        "metadata": {
-            "generateName": "sluice-check-",
-            "annotations": {"kueue.x-k8s.io/scheduling-gated-by": "no gate"},
-        },
-        "spec": {"suspend": true, "template": {"spec": {
-            "restartPolicy": "Never",
-            "containers": [{"name": "none", "image": "example.com/none"}],
-        }}},
-    });
+/// Whether a webhook or policy refuses what breaks a rule: by requests that change nothing. Where no JobKind reads
+/// Jobs, pods are asked about, which Sluice judges everywhere.
+pub(super) async fn reached(client: &Client, namespace: &str, reads_jobs: bool) -> Finding {
     let finding = |health, detail: String| Finding {
         check: "admission",
         health,
         detail,
     };
-    let Ok(job) = serde_json::from_value::<Job>(job) else {
-        return finding(Health::Unknown, "the request can't be made".to_owned());
+    match of_jobs(client, namespace).await {
+        Answer::RefusedBy(judge) => finding(
+            Health::Ok,
+            format!("a Job with a bad gate is refused by {judge}"),
+        ),
+        Answer::Forbidden(message) => finding(Health::Unknown, message),
+        Answer::Failed(message) => finding(Health::Failed, message),
+        Answer::Accepted => {
+            if !reads_jobs && let Answer::RefusedBy(judge) = of_pods(client, namespace).await {
+                let detail =
+                    format!("a pod with a bad gate is refused by {judge}; no JobKind reads Jobs");
+                return finding(Health::Ok, detail);
+            }
+            finding(
+                Health::Failed,
+                "a Job with a bad gate is not refused: neither a webhook nor a policy looks at Jobs"
+                    .to_owned(),
+            )
+        }
+    }
+}
+
+/// What became of an object with a bad gate.
+enum Answer {
+    RefusedBy(&'static str),
+    Accepted,
+    /// The caller may not create it.
+    Forbidden(String),
+    Failed(String),
+}
+
+async fn of_jobs(client: &Client, namespace: &str) -> Answer {
+    let job = json!({
+        "apiVersion": "batch/v1", "kind": "Job",
+        "metadata": bad_metadata(),
+        "spec": {"suspend": true, "template": {"spec": pod_spec()}},
+    });
+    create::<Job>(client, namespace, "create a Job as a dry run", job).await
+}
+
+async fn of_pods(client: &Client, namespace: &str) -> Answer {
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": bad_metadata(),
+        "spec": pod_spec(),
+    });
+    create::<Pod>(client, namespace, "create a pod as a dry run", pod).await
+}
+
+fn bad_metadata() -> Value {
+    json!({
+        "generateName": "sluice-check-",
+        "annotations": {"kueue.x-k8s.io/scheduling-gated-by": "no gate"},
+    })
+}
+
+fn pod_spec() -> Value {
+    json!({
+        "restartPolicy": "Never",
+        "containers": [{"name": "none", "image": "example.com/none"}],
+    })
+}
+
+async fn create<K>(client: &Client, namespace: &str, request: &'static str, object: Value) -> Answer
+where
+    K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>,
+    K: Clone + Debug + DeserializeOwned + Serialize,
+{
+    let object = match serde_json::from_value::<K>(object) {
+        Ok(object) => object,
+        Err(error) => return Answer::Failed(error.to_string()),
     };
-    let api: Api<Job> = Api::namespaced(client.clone(), namespace);
+    let api: Api<K> = Api::namespaced(client.clone(), namespace);
     let params = PostParams {
         dry_run: true,
         field_manager: None,
     };
-    match answer("create a Job as a dry run", api.create(&params, &job)).await {
+    match answer(request, api.create(&params, &object)).await {
+        Ok(_) => Answer::Accepted,
         Err(ClusterError::Refused(status)) if status.message.contains("domain-prefixed path") => {
-            let by = if status.message.contains("ValidatingAdmissionPolicy") {
+            let is_policy = status.message.contains("ValidatingAdmissionPolicy");
+            Answer::RefusedBy(if is_policy {
                 "an admission policy"
             } else {
                 "the webhook"
-            };
-            finding(
-                Health::Ok,
-                format!("a Job with a bad gate is refused by {by}"),
-            )
+            })
         }
         Err(ClusterError::Refused(status))
             if status.code == 403 && status.message.contains("cannot create") =>
         {
-            finding(Health::Unknown, status.message.clone())
+            Answer::Forbidden(status.message.clone())
         }
-        Err(error) => finding(Health::Failed, error.to_string()),
-        Ok(_) => finding(
-            Health::Failed,
-            "a Job with a bad gate is not refused: neither a webhook nor a policy looks at Jobs"
-                .to_owned(),
-        ),
+        Err(error) => Answer::Failed(error.to_string()),
     }
 }

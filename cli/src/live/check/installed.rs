@@ -87,6 +87,14 @@ pub(super) async fn job_kinds(client: &Client) -> Result<Vec<JobKind>, ClusterEr
     Ok(list.items)
 }
 
+/// Whether one of the JobKinds reads Jobs. Where they can't be listed, one may.
+pub(super) fn read_jobs(found: &Result<Vec<JobKind>, ClusterError>) -> bool {
+    let reads_jobs = |kind: &JobKind| kind.spec.group == "batch" && kind.spec.kind == "Job";
+    found
+        .as_ref()
+        .map_or(true, |kinds| kinds.iter().any(reads_jobs))
+}
+
 /// Whether all JobKinds are ready, or wait for their CRDs.
 pub(super) fn are_ready(found: Result<Vec<JobKind>, ClusterError>) -> Finding {
     of("job kinds", found, |kinds| {

@@ -77,7 +77,7 @@ impl Check {
         findings.extend([
             certificate::check(client, system).await,
             admission::configured(client).await,
-            admission::reached(client, &namespace).await,
+            admission::reached(client, &namespace, installed::read_jobs(&job_kinds)).await,
             installed::are_ready(job_kinds),
             installed::namespaces(client).await,
         ]);
