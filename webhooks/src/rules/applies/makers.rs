@@ -85,10 +85,11 @@ pub(crate) fn that_need_queues() -> impl Iterator<Item = &'static Maker> + Clone
     MAKERS.iter().filter(|maker| maker.needs_queue)
 }
 
-/// The kind of maker that `request` is about, unless a JobKind declares it.
+/// The kind of maker that `request` is about, unless a JobKind declares it, or nobody would judge the Jobs that it makes.
 pub(crate) fn of(request: &Request, policy: &Policy) -> Option<&'static Maker> {
     let (group, kind) = (&request.kind.group, &request.kind.kind);
     let is_it = |maker: &&Maker| maker.group == group && maker.kind == kind;
     let maker = MAKERS.iter().find(is_it)?;
-    (!policy.manages(group, kind)).then_some(maker)
+    let is_judged = !maker.is_judged_later || policy.manages("batch", "Job");
+    (is_judged && !policy.manages(group, kind)).then_some(maker)
 }

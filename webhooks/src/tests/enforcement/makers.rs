@@ -1,8 +1,13 @@
 //! What makes jobs or pods and is no job, where objects need a queue: it is judged by the template of what it makes.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use rstest::rstest;
 use serde_json::{Value, json};
 use sluice_gates::Exception;
+use sluice_kinds::CompiledKind;
+use sluice_kinds::view::QueueLabels;
 
 use crate::review::{self, mutate};
 use crate::tests::enforcement::jobs::{VOLCANO, excepting, labelled, volcano};
@@ -62,6 +67,31 @@ fn a_cron_job_is_judged_by_the_template_of_its_jobs() {
         &labelled("Refuse"),
     );
     assert!(!verdict.is_allowed());
+}
+
+#[test]
+fn a_cron_job_is_let_through_where_no_job_kind_reads_its_jobs() {
+    let namespace = BTreeMap::from([("sluice.dev/enforcement".to_owned(), "Refuse".to_owned())]);
+    let surroundings = Surroundings {
+        namespaces: [("n".to_owned(), Arc::new(namespace))].into(),
+        ..Surroundings::default()
+    };
+    let read = ["JobSet", "Job"].map(|kind| {
+        let group = if kind == "Job" {
+            "batch"
+        } else {
+            "jobset.x-k8s.io"
+        };
+        Arc::new(CompiledKind::compile(&mk_job_kind(group, kind)).unwrap())
+    });
+    let surroundings = Arc::new(surroundings);
+    let request = mk_request(USER, None, &cron_job(&[], json!({})));
+    for (read, is_allowed) in [(&read[..1], true), (&read[..], false)] {
+        let policy = Policy::new(read.iter().cloned(), QueueLabels::default(), SLUICE)
+            .with_applied([], Arc::clone(&surroundings));
+        let verdict = review::validate(&request, &policy);
+        assert_eq!(verdict.is_allowed(), is_allowed, "{}", read.len());
+    }
 }
 
 #[test]
