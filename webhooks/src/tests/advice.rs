@@ -177,6 +177,9 @@ fn idle(queue: &str) -> Value {
 #[case::in_both(job(&[(QUEUE, "q")], &[(QUEUE, "q")]), &[])]
 #[case::of_kueue(job(&[(QUEUE, "q")], &[("kueue.x-k8s.io/retriable-in-group", "false")]), &[
     "metadata.annotations[kueue.x-k8s.io/retriable-in-group]: has no effect, as retriableInGroupAnnotationAliases of Sluice's configuration does not list it; use sluice.dev/retriable-in-group"])]
+#[case::without_counterpart(job(&[(QUEUE, "q")], &[("kueue.x-k8s.io/job-completions-equal-parallelism", "true"), ("sluice.dev/min-parallelism", "1")]), &[
+    "metadata.annotations[kueue.x-k8s.io/job-completions-equal-parallelism]: has no effect: spec.completions stays as it is if fewer pods than that are admitted; a Job whose pods wait for each other must not have sluice.dev/min-parallelism"])]
+#[case::whole(job(&[(QUEUE, "q")], &[("kueue.x-k8s.io/job-completions-equal-parallelism", "true")]), &[])]
 #[case::far_off(job(&[("sluice.dev/team", "q"), ("acme.io/queue-nam", "q")], &[]), &[])]
 #[case::a_deadline_of_a_suspended_job(with_deadline(&[], &[]), &[])]
 #[case::a_deadline_behind_gates(with_deadline(&[("sluice.dev/admission", "PerPod")], &[]), &[DEADLINE])]

@@ -36,6 +36,12 @@ const LETTERS_OFF: &str = "{}: is not a key that Sluice knows; did you mean {}?"
 const NO_ALIAS: &str = "{}: has no effect, as {} of Sluice's configuration does not list it; {}";
 const WRONG_MAP: &str = "{}: has no effect there; set {}";
 
+const WITHOUT_COUNTERPART: &str = "{}: has no effect: spec.completions stays as it is if fewer pods than that are admitted; a Job whose pods wait for each other must not have {}";
+
+/// The annotation by which Kueue lowers the completions of a Job with its parallelism.
+/// <https://kueue.sigs.k8s.io/docs/reference/labels-and-annotations/>
+const COMPLETIONS_EQUAL_PARALLELISM: &str = "kueue.x-k8s.io/job-completions-equal-parallelism";
+
 /// A key by which others say what a key of Sluice's own says.
 struct Foreign {
     /// Where it stands: `labels` or `annotations`.
@@ -135,6 +141,16 @@ pub(super) fn without_alias(object: &Value, policy: &Policy) -> Vec<String> {
             )
         })
         .collect()
+}
+
+/// A key of Kueue's that has no counterpart here, where a job that relies on it may never end.
+pub(super) fn without_counterpart(object: &Value) -> Option<String> {
+    let asked = entry(object, "annotations", COMPLETIONS_EQUAL_PARALLELISM)?;
+    let is_partial = entry(object, "annotations", MIN_PARALLELISM_ANNOTATION).is_some();
+    (is_partial && asked == "true").then(|| {
+        let field = format!("metadata.annotations[{COMPLETIONS_EQUAL_PARALLELISM}]");
+        fill(WITHOUT_COUNTERPART, &[&field, MIN_PARALLELISM_ANNOTATION])
+    })
 }
 
 /// Keys of Sluice's domain that are nearly those that users write.

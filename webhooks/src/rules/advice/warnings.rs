@@ -42,6 +42,7 @@ pub(crate) fn warnings(request: &Request, edit: &Edit<'_>, policy: &Policy) -> V
     let mut warnings = keys::letters_off(edit.new);
     warnings.extend(keys::in_wrong_map(edit.new, policy));
     warnings.extend(keys::without_alias(edit.new, policy));
+    warnings.extend(keys::without_counterpart(edit.new));
     let named = queue_of(edit.new, policy.queue_labels());
     warnings.extend(
         named.and_then(|named| {
