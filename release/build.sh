@@ -51,6 +51,8 @@ arch_of() { # target
 # Builds for a target. Prints the folder of the binaries, or nothing if this machine can't.
 binaries() { # target
 	local linker=${1/-unknown/}-gcc variable
+	# Pages of arm64 have 4, 16 or 64 KiB; an allocator built for larger ones runs with smaller ones too.
+	case $1 in aarch64-*) export JEMALLOC_SYS_WITH_LG_PAGE=16 ;; esac
 	if [ "$1" = "$native" ]; then
 		if [ -n "${BINARIES:-}" ]; then
 			echo "$BINARIES"
@@ -66,8 +68,7 @@ binaries() { # target
 		echo "release: $(arch_of "$1") is left out: no $linker (Debian: apt-get install gcc-${linker%-linux-gnu-gcc}-linux-gnu)" >&2
 	else
 		variable=CARGO_TARGET_$(tr 'a-z-' 'A-Z_' <<<"$1")_LINKER
-		# Pages have 4, 16 or 64 KiB there; an allocator built for larger ones runs with smaller ones too.
-		env "$variable=$linker" JEMALLOC_SYS_WITH_LG_PAGE=16 $cargo build --release --locked --target "$1" --bin sluice --bin kubectl-sluice >&2
+		env "$variable=$linker" $cargo build --release --locked --target "$1" --bin sluice --bin kubectl-sluice >&2
 		echo "$target/$1/release"
 	fi
 }
