@@ -5,9 +5,9 @@
 #   make demo KEEP=1    the same, but it stays up until Ctrl-C, to try things out
 #   make demo CONTEXT=NAME
 #                       on the cluster of this context of your kubeconfig, and of no other: Sluice's
-#                       CRDs, roles and two namespaces are applied to it and taken away again at the
-#                       end. It refuses a cluster that has a Sluice. With WEBHOOKS=no without webhooks,
-#                       as when the API server can't call this machine
+#                       CRDs, roles, JobKinds, admission policies and three namespaces are applied to
+#                       it and taken away again at the end. It refuses a cluster that has a Sluice.
+#                       With WEBHOOKS=no without webhooks, as when the API server can't call this machine
 #
 # In each case Sluice is installed from the manifests and runs as a process of this machine, with
 # the rights of its own service account and no others.
@@ -227,6 +227,7 @@ export KUBECONFIG=$KUBECONFIG
 export PATH=$(dirname "$(command -v kubectl)"):\$PATH
 kubectl -n team-blue get jobs,workloads,localqueues
 
+# to play the story again: kubectl -n team-blue delete jobs --all
 # metrics: curl $TESTBED_SLUICE_METRICS
 # the log: tail -f $TESTBED_SLUICE_LOG
 # pods run on played nodes; the annotation testbed.sluice.dev/run-seconds says how long
