@@ -62,6 +62,13 @@ impl ExcessChildren {
         self.roots.contains_key(key)
     }
 
+    /// The queued object has given its quota back: its children are judged anew.
+    pub fn judge_again(&mut self, root: &Uid) {
+        if let Some(family) = self.families.get_mut(root) {
+            family.is_changed = true;
+        }
+    }
+
     fn put(&mut self, root: Uid, key: &JobKey, child: RunningChild) {
         self.roots.insert(key.clone(), root.clone());
         let family = self.families.entry(root).or_default();

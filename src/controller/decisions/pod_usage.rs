@@ -15,7 +15,7 @@ use sluice_kinds::view::LabelledQueue;
 use crate::cache::pods::{QuotaOf, Root};
 use crate::cache::{PodKey, PodRecord, Subject, Uid, WATCH_LAG};
 use crate::controller::Controller;
-use crate::controller::decisions::replaced_pods::note_beyond;
+use crate::controller::decisions::replaced_pods::{note_after_end, note_beyond};
 use crate::plan::Note;
 use crate::plan::pod::pod_set_of;
 use crate::plan::workload::covers_pod;
@@ -122,10 +122,11 @@ impl Controller {
             return Some(left.share.clone());
         }
         let above = self.belongs_to(pod, &key.namespace);
-        let job = above.and_then(|above| self.objects.job_of(&above));
+        let job = above.as_ref().and_then(|above| self.objects.job_of(above));
         let job = job.map(|(_, job)| job);
-        // What is left of it ends.
-        if job.is_some_and(|job| job.finished().is_some()) {
+        let has_finished = job.is_some_and(|job| job.finished().is_some());
+        // It gives its quota back while such pods end. What runs on, or is made again, uses its node.
+        if has_finished && pod.is_soon_gone {
             return None;
         }
         if let Some(Ok(recorded)) = &pod.admitted {
@@ -143,6 +144,8 @@ impl Controller {
             Some(self.admission_now(cluster_queue, cohort, flavors.clone()))
         };
         match job {
+            Some(job) if has_finished => (above.and_then(|above| self.last_share(pod, &above)))
+                .or_else(|| of_queue(&job.queue)),
             // Its pods wait behind gates, which this one has not.
             Some(job) if job.hold == Hold::Pods => of_queue(&job.queue),
             Some(_) | None => (self.named_admission(key, pod)).or_else(|| of_queue(&pod.queue)),
@@ -173,8 +176,14 @@ impl Controller {
     /// The share of a pod in what a job or group was admitted with.
     pub(super) fn share(&self, pod: &PodRecord, subject: &Subject) -> Option<PodAdmission> {
         let (_, record) = self.objects.workload_of(subject)?;
-        let admission = record.status.admission.as_ref();
-        let admission = admission.filter(|_| !record.is_finished())?;
+        let share = || self.last_share(pod, subject);
+        (!record.is_finished()).then(share)?
+    }
+
+    /// The same, also after the job has given its quota back.
+    fn last_share(&self, pod: &PodRecord, subject: &Subject) -> Option<PodAdmission> {
+        let (_, record) = self.objects.workload_of(subject)?;
+        let admission = record.status.admission.as_ref()?;
         let set = pod_set_of(pod, subject);
         let mut assignments = admission.pod_set_assignments.iter();
         let is_of_set = |a: &&PodSetAssignment| set.as_deref().is_none_or(|set| a.name == set);
@@ -199,6 +208,12 @@ impl Controller {
             priority: None,
             job: None,
         }
+    }
+
+    /// Whether a pod belongs to a job that has finished.
+    fn is_of_finished(&self, key: &PodKey, pod: &PodRecord) -> bool {
+        let job = self.job_of_pod(pod, &key.namespace);
+        pod.mode == PodMode::Child && job.is_some_and(|job| job.finished().is_some())
     }
 
     /// Whether a pod has a share that it took along from another job than this one, or was given alone.
@@ -370,6 +385,7 @@ impl Controller {
         let has_left = self.own_usage.left.contains_key(&pod.uid);
         let note = match &pod.queue {
             _ if self.replaced_pods.contains(&pod.uid) => note_beyond(pod.deleting, &record),
+            _ if !has_left && self.is_of_finished(key, pod) => note_after_end(&record),
             _ if has_left || pod.owner.is_none() && pod.pod_set.is_some() => Note::warning(
                 "Detached",
                 format!(

@@ -101,11 +101,17 @@ impl Controller {
         self.tell_about(&Subject::Pod(uid.clone()), note);
     }
 
-    /// The LocalQueue for a pod that names none and has usage of its own: that of the job whose admission it exceeds.
-    /// Empty if there is none.
+    /// The LocalQueue for a pod that names none and has usage of its own: that of the job whose admission it exceeds, or
+    /// which it outlives. Empty if there is none.
     pub(in crate::controller) fn own_queue(&self, pod: &Uid) -> &str {
-        let replaced = self.replaced_pods.pods.get(pod);
-        replaced.map_or("", |replaced| &replaced.local_queue)
+        if let Some(replaced) = self.replaced_pods.pods.get(pod) {
+            return &replaced.local_queue;
+        }
+        let known = self.objects.pods.of(pod);
+        let above = known.and_then(|(key, pod)| self.belongs_to(pod, &key.namespace));
+        let workload = above.and_then(|above| self.objects.workload_of(&above));
+        let workload = workload.filter(|(_, record)| record.is_finished());
+        workload.map_or("", |(_, record)| &record.spec.queue_name)
     }
 
     /// The pods that are more than the job was admitted with. None where nothing says so any more: those that are known
@@ -175,6 +181,15 @@ pub(super) fn note_beyond(is_terminating: bool, share: &PodAdmission) -> Note {
     }
     let text = format!(
         "Runs beyond the pods that its job was admitted with: it counts by itself in ClusterQueue {queue:?}, and is deleted when its quota is reclaimed"
+    );
+    Note::warning("NotAdmitted", text)
+}
+
+/// What is told of a pod that runs though its job has finished, and has given its quota back.
+pub(super) fn note_after_end(share: &PodAdmission) -> Note {
+    let queue = &share.cluster_queue;
+    let text = format!(
+        "Runs though its job has finished and its quota was freed: it counts by itself in ClusterQueue {queue:?}, and is deleted when its quota is reclaimed"
     );
     Note::warning("NotAdmitted", text)
 }

@@ -30,6 +30,7 @@ mod gates;
 mod held_notes;
 mod job_kinds;
 mod lost_workloads;
+mod made_again;
 mod opening;
 mod pod_usage;
 mod pods_to_come;

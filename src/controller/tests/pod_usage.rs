@@ -65,7 +65,7 @@ impl Play {
     }
 
     /// Whose quota is used: that of the pod itself, or of this job.
-    fn usage(&self, pod: &str, job: &str) -> [bool; 2] {
+    pub(super) fn usage(&self, pod: &str, job: &str) -> [bool; 2] {
         let uid = |name: &str| Uid::from(format!("uid-{name}"));
         let holds = |subject: Subject| self.controller.engine.admission(&subject.id()).is_some();
         [holds(Subject::Pod(uid(pod))), holds(Subject::Job(uid(job)))]
@@ -194,7 +194,7 @@ async fn an_owner_that_could_not_be_read_is_believed_once_it_can_be() {
 }
 
 /// A pod of the job `a`, which is deleted if it has a grace period.
-fn of_job(name: &str, grace: Option<u32>) -> Value {
+pub(super) fn of_job(name: &str, grace: Option<u32>) -> Value {
     let owner = Some(owned_by("batch/v1", "Job", "a"));
     let mut pod = running(name, &json!({}), owner);
     if let Some(grace) = grace {

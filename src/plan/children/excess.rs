@@ -24,6 +24,8 @@ type Amounts = BTreeMap<String, i128>;
 pub enum Excess {
     /// The queued object above it holds no admission.
     NotAdmitted,
+    /// The queued object above it has finished, and its quota is free.
+    Finished,
     /// It asks for more of this resource than that object was admitted with.
     MoreThanAdmitted {
         resource: String,
@@ -107,17 +109,25 @@ pub fn excess<'a>(
     workload: Option<&WorkloadRecord>,
     children: &'a BTreeMap<JobKey, RunningChild>,
 ) -> Vec<(&'a JobKey, Excess)> {
-    let admitted = workload.filter(|record| record.status.admission.is_some());
+    let admitted = workload.filter(|record| record.holds_quota());
+    let has_finished = root.finished().is_some();
+    // Until its pods are gone it keeps its quota, and its children may run: KubeRay keeps a cluster for a while.
+    let has_ended = has_finished && workload.is_some_and(WorkloadRecord::is_finished);
     // What was admitted and is being deleted is evicted like any other; what was not may be kept by a finalizer, and its
     // controller may go on with it.
     let is_left = root.deleting && (admitted.is_some() || root.deletes_pods);
-    let is_judged = root.hold == Hold::Suspend && root.finished().is_none() && !is_left;
-    if !is_judged || !is_held(root) {
+    let may_end = has_finished && !has_ended;
+    if root.hold != Hold::Suspend || may_end || is_left || !is_held(root) {
         return Vec::new();
     }
     let Some(record) = admitted else {
+        let why = if has_ended {
+            Excess::Finished
+        } else {
+            Excess::NotAdmitted
+        };
         let all = children.iter().filter(|(_, child)| child.has_pods());
-        return all.map(|(key, _)| (key, Excess::NotAdmitted)).collect();
+        return all.map(|(key, _)| (key, why.clone())).collect();
     };
     let by_uid: HashMap<&Uid, &RunningChild> = (children.values())
         .map(|child| (&child.uid, child))
@@ -272,6 +282,12 @@ pub fn note(excess: &Excess, root: &str) -> Note {
             "OwnerNotAdmitted",
             format!(
                 "Suspended: {root}, to which this object belongs, is not admitted; after the admission its controller resumes this object"
+            ),
+        ),
+        Excess::Finished => Note::warning(
+            "OwnerFinished",
+            format!(
+                "Suspended: {root}, to which this object belongs, has finished, and its quota is free; create this object without the owner reference, so that it is queued by itself"
             ),
         ),
         Excess::MoreThanAdmitted {

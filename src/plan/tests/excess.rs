@@ -126,6 +126,29 @@ fn children_run_together_on_what_their_owner_was_admitted_with() {
     assert_eq!(found(None, &none), "b", "without pods it uses nothing");
 }
 
+/// KubeRay keeps the cluster of a RayJob that has ended: while its pods run it has its quota.
+#[test]
+fn children_run_after_the_end_as_long_as_the_quota_is_not_free() {
+    let mut ended = queued(false);
+    ended["status"]["conditions"] = json!([{"type": "Complete", "status": "True"}]);
+    let children = running(&[("a", ROOT, 1, [1, 1]), ("b", ROOT, 2, [0, 0])]);
+    let found = |root: &Value, workload: Value| {
+        let (_, record) = WorkloadRecord::read(serde_json::from_value(workload).unwrap()).unwrap();
+        let root = read(&kind(), root);
+        let found = excess(&root, Some(&record), &children).into_iter();
+        let told = found.map(|(key, excess)| {
+            let note = note(&excess, "Job \"train\"");
+            (key.name.to_string(), note.reason)
+        });
+        told.collect::<Vec<_>>()
+    };
+    assert_eq!(found(&ended, admitted()), [], "its pods run");
+    let expected = [("a".to_owned(), "OwnerFinished")];
+    assert_eq!(found(&ended, finished()), expected, "they were made again");
+    let expected = [("a".to_owned(), "OwnerNotAdmitted")];
+    assert_eq!(found(&queued(false), finished()), expected, "it goes on");
+}
+
 #[test]
 fn who_goes_is_told_what_the_others_use() {
     let children = running(&[("a", ROOT, 1, [1, 1]), ("b", ROOT, 2, [2, 2])]);
