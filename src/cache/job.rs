@@ -87,6 +87,9 @@ pub struct JobRecord {
     pub wants_each_pod: bool,
     /// Whether it is suspended, where that can be read.
     pub suspended: Option<bool>,
+    /// Whether its pods have been born with the label by which they are watched since it was last released, as far as this
+    /// process has seen. The CRDs of some kinds drop that label from templates.
+    pub was_labelled: bool,
     /// What its JobKind reads in it, or why it can't be read.
     pub reading: Result<Reading, Vec<Problem>>,
 }
@@ -199,8 +202,23 @@ impl JobRecord {
             gates_pods,
             wants_each_pod: asked == Some("PerPod"),
             suspended: kind.suspended(&object.data).ok(),
+            was_labelled: false,
             reading: Reading::read(object, kind, hold, defaults),
         }
+    }
+
+    /// The same object as it was known before: what that says of its label.
+    pub fn see_labels(&mut self, known: Option<&Self>) {
+        let was_labelled = known.is_some_and(|known| known.uid == self.uid && known.was_labelled);
+        let is_labelled = || self.is_labelled() == Some(true);
+        self.was_labelled = self.suspended == Some(false) && (was_labelled || is_labelled());
+    }
+
+    /// Whether all its pods are born with the label by which they are watched, as far as its templates can be read.
+    pub fn is_labelled(&self) -> Option<bool> {
+        let reading = self.reading.as_ref().ok()?;
+        let pod_sets = reading.pod_sets.as_ref().ok()?;
+        Some(!pod_sets.iter().any(PodSetView::lacks_label))
     }
 
     /// Whether Sluice has anything to do with the object by what it carries.

@@ -1,7 +1,7 @@
 //! How a job that holds quota gives it back: evicted, stopped, its pods gone, its templates as they
 //! were, its quota free; then queued again, at once, after a while, or not at all.
 
-use sluice_crds::WorkloadSpec;
+use sluice_crds::{MANAGED_LABEL, WorkloadSpec};
 use sluice_kinds::Problem;
 use sluice_kinds::hold::Hold;
 use sluice_kinds::patch::Target;
@@ -166,6 +166,19 @@ pub(super) fn requeue(
 
 pub(super) fn evict_changed(key: &WorkloadKey, record: &WorkloadRecord, now: Now) -> Plan {
     let message = "The job requests more than was admitted: queued again with the new requests";
+    evict(key, record, &Cause::new("PodSetsChanged", message), now)
+}
+
+/// Evicts a job whose pods can't be seen any more. Its next release labels them again.
+pub(super) fn evict_unlabelled(
+    key: &WorkloadKey,
+    record: &WorkloadRecord,
+    pod_set: &str,
+    now: Now,
+) -> Plan {
+    let message = format!(
+        "The label {MANAGED_LABEL} was removed from the pod template of pod set {pod_set:?}, and pods without it can't be counted: queued again"
+    );
     evict(key, record, &Cause::new("PodSetsChanged", message), now)
 }
 

@@ -52,9 +52,11 @@ pub fn report(record: &WorkloadRecord, told: &Told<'_>, now: Now) -> Option<Work
     (status != record.status).then_some(status)
 }
 
-/// Whether more pods of a set run than hold quota, as some had ended for good that came back.
+/// Whether more pods of a set run than hold quota, as some had ended for good that came back. Of pods that can't be seen,
+/// as their template lacks the label, as many run as it says.
 pub(super) fn is_refuted(
     record: &WorkloadRecord,
+    pod_sets: &[PodSetView],
     live_pods_of_set: &dyn Fn(&str) -> LivePods,
 ) -> bool {
     let admission = record.status.admission.as_ref();
@@ -63,7 +65,11 @@ pub(super) fn is_refuted(
         let count = u32::try_from(set.count).unwrap_or_default();
         let reclaimed = record.reclaimed(&set.name);
         let counted = usize::try_from(count.saturating_sub(reclaimed)).unwrap_or(usize::MAX);
-        0 < reclaimed && counted < live_pods_of_set(&set.name).staying
+        let unseen = pod_sets.iter().find(|view| *view.name == *set.name);
+        let unseen = unseen.filter(|view| view.lacks_label());
+        let unseen = unseen.map_or(0, |view| view.count.saturating_sub(view.reclaimable));
+        let unseen = usize::try_from(unseen).unwrap_or(usize::MAX);
+        0 < reclaimed && counted < live_pods_of_set(&set.name).staying.max(unseen)
     })
 }
 
@@ -85,11 +91,11 @@ fn reclaimable(record: &WorkloadRecord, set: &PodSetAssignment, told: &Told<'_>)
 }
 
 /// By how many pods a running job was made smaller than it was admitted. Said only once all pods are seen
-/// that it still wants: until then the others may be on their way.
+/// that it still wants: until then the others may be on their way. Of pods without the label none is seen.
 fn fewer(set: &PodSetAssignment, view: &PodSetView, live: i32) -> i32 {
     let wanted = as_count(view.count);
     let are_seen = wanted.saturating_sub(as_count(view.reclaimable)) <= live;
-    if are_seen {
+    if are_seen && view.marks.are_watched() {
         set.count.saturating_sub(wanted).max(0)
     } else {
         0

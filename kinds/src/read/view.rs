@@ -85,6 +85,12 @@ pub(crate) enum Mark {
 }
 
 impl PodSetView {
+    /// Whether its pods are born without the label by which they are watched, though it could be in their template.
+    #[must_use]
+    pub fn lacks_label(&self) -> bool {
+        !self.is_assumed && !self.marks.are_watched()
+    }
+
     /// The same pods, of which all are needed.
     #[must_use]
     pub fn as_a_whole(self) -> Self {

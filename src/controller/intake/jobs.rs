@@ -248,6 +248,7 @@ impl Controller {
         self.count_devices(key, &mut record);
         let uid = record.uid.clone();
         let before = self.objects.job(key);
+        record.see_labels(before);
         let older = before.filter(|known| known.revision < record.revision);
         let notes = older.map_or_else(Vec::new, |known| {
             let (gates, metrics) = (&mut self.cluster.gates, &self.metrics);

@@ -29,6 +29,7 @@ mod evictions;
 mod gates;
 mod held_notes;
 mod job_kinds;
+mod labels;
 mod lost_workloads;
 mod made_again;
 mod opening;

@@ -10,6 +10,7 @@ use crate::cache::job::Reading;
 use crate::cache::{WorkloadKey, WorkloadRecord};
 use crate::plan::eviction_steps::{
     evict, evict_changed, evict_from_queue, evict_paused, evict_refused, evict_returned,
+    evict_unlabelled,
 };
 use crate::plan::evictions::cause::Cause;
 use crate::plan::progress::{self, Told};
@@ -68,7 +69,13 @@ pub(super) fn plan_admitted(
     if !workload::covers(record, pod_sets, fit) {
         return evict_changed(workload_key, record, *now);
     }
-    if progress::is_refuted(record, situation.live_pods_of_set) {
+    // What its pods use could not be seen any more.
+    let unlabelled = pod_sets.iter().find(|set| set.lacks_label());
+    let unlabelled = unlabelled.filter(|_| job.hold == Hold::Suspend && !reading.suspended);
+    if let (Some(set), true) = (unlabelled, job.was_labelled) {
+        return evict_unlabelled(workload_key, record, &set.name, *now);
+    }
+    if progress::is_refuted(record, pod_sets, situation.live_pods_of_set) {
         return evict_returned(workload_key, record, *now);
     }
     if let Some(spec) = of_other_class(situation, pod_sets, record) {

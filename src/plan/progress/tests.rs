@@ -247,7 +247,49 @@ fn pods_that_come_back_are_noticed() {
             all: staying + 3,
             staying,
         };
-        assert_eq!(is_refuted(&record, &live), expected, "{name}");
+        assert_eq!(is_refuted(&record, &[], &live), expected, "{name}");
+    }
+}
+
+/// Somebody takes Sluice's label out of its template.
+#[test]
+fn pods_that_cannot_be_seen_keep_their_quota() {
+    let none = |_: &str| LivePods::default();
+    let mk = |count, reclaimable| {
+        let (_, pod) = mk_pod("p", 0, &[], |pod| pod["metadata"]["labels"] = json!({}));
+        [PodSetView {
+            name: "main".into(),
+            count,
+            reclaimable,
+            ..pod.asks.as_ref().clone().unwrap()
+        }]
+    };
+    let told = |sets: &[PodSetView]| {
+        let told = Told {
+            ready: None,
+            pod_sets: sets,
+            counts_pods: true,
+            live_pods_of_set: &none,
+        };
+        let status = report(&mk_reclaimed(4, 0), &told, Now::UNIX_EPOCH);
+        status.map_or(0, |status| status.reclaimable_pods[0].count)
+    };
+    assert_eq!(told(&mk(0, 0)), 0, "made smaller");
+    assert_eq!(told(&mk(4, 1)), 1, "one has ended");
+    let rows = [
+        ("nothing was told", 0, mk(4, 0), false),
+        ("as many as hold quota", 2, mk(2, 0), false),
+        (
+            "as many as hold quota, the others have ended",
+            2,
+            mk(4, 2),
+            false,
+        ),
+        ("grown back", 2, mk(4, 0), true),
+    ];
+    for (name, reclaimed, sets, expected) in rows {
+        let record = mk_reclaimed(4, reclaimed);
+        assert_eq!(is_refuted(&record, &sets, &none), expected, "{name}");
     }
 }
 
