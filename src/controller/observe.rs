@@ -197,6 +197,8 @@ impl Controller {
         debug!(?source, objects = seen.len(), "listed");
         if let Source::Jobs(kind, _) = source {
             let is_first = self.phase.has_listed() && !self.kinds.has_listed(kind);
+            let is_there = |key: &JobKey| seen.contains(&(key.namespace.clone(), key.name.clone()));
+            self.excess_children.listed(kind, is_there);
             self.kinds.listed(kind);
             self.review_kind(kind);
             if is_first {

@@ -30,6 +30,9 @@ pub struct ExcessChildren {
     families: HashMap<Uid, Family>,
     /// The queued object above each.
     roots: HashMap<JobKey, Uid>,
+    /// Those whose pods were born with the label by which they are watched, also while they are suspended: who takes the
+    /// label away may suspend them before.
+    labelled: HashMap<JobKey, Uid>,
     /// The namespace whose turn was last.
     last: Option<Arc<str>>,
 }
@@ -55,6 +58,29 @@ impl ExcessChildren {
             self.families.remove(&root);
         }
         known
+    }
+
+    /// Forgets what the templates of an object said that is gone.
+    pub fn gone(&mut self, key: &JobKey, uid: Option<&str>) {
+        let labelled = self.labelled.get(key);
+        if labelled.is_some_and(|labelled| uid.is_none_or(|uid| **labelled == *uid)) {
+            self.labelled.remove(key);
+        }
+    }
+
+    /// The same of the objects of a kind that are not in a complete list.
+    pub fn listed(&mut self, kind: &str, is_there: impl Fn(&JobKey) -> bool) {
+        self.labelled
+            .retain(|key, _| *key.kind != *kind || is_there(key));
+    }
+
+    /// Notes whether the pods of a child are born with the label by which they are watched, and returns whether they ever
+    /// were.
+    fn note_labels(&mut self, key: &JobKey, child: &JobRecord) -> bool {
+        if child.is_labelled() == Some(true) {
+            self.labelled.insert(key.clone(), child.uid.clone());
+        }
+        self.labelled.get(key) == Some(&child.uid)
     }
 
     /// Whether a child runs and is judged.
@@ -99,9 +125,11 @@ impl Controller {
         let root = self.queued_above(key, record);
         let root = root.filter(|root| record.is_managed() || !self.is_believed(root));
         let root = root.and_then(|root| self.objects.job(root));
-        let root = root.map(|root| root.uid.clone());
-        let child = RunningChild::read(record, known.as_ref());
-        if let (Some(root), Some(child)) = (root, child) {
+        let Some(root) = root.map(|root| root.uid.clone()) else {
+            return;
+        };
+        let was_labelled = self.excess_children.note_labels(key, record);
+        if let Some(child) = RunningChild::read(record, known.as_ref(), was_labelled) {
             self.excess_children.put(root, key, child);
         }
     }

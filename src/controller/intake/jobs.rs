@@ -311,6 +311,7 @@ impl Controller {
     }
 
     pub(in crate::controller) fn job_gone(&mut self, key: &JobKey, uid: Option<&str>) {
+        self.excess_children.gone(key, uid);
         let child = self.objects.children.get(key);
         if child.is_some_and(|child| uid.is_none_or(|uid| *child.uid == *uid)) {
             self.forget_child(key);

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::jiff::Timestamp;
-use sluice_crds::Quantity;
 use sluice_crds::quantity::NANOS;
+use sluice_crds::{MANAGED_LABEL, Quantity};
 use sluice_engine::ResourceName;
 use sluice_kinds::gates::GateState;
 use sluice_kinds::hold::Hold;
@@ -26,6 +26,8 @@ pub enum Excess {
     NotAdmitted,
     /// The queued object above it has finished, and its quota is free.
     Finished,
+    /// The label by which its pods are watched was taken out of the template of this pod set.
+    Unlabelled { pod_set: String },
     /// It asks for more of this resource than that object was admitted with.
     MoreThanAdmitted {
         resource: String,
@@ -53,11 +55,14 @@ pub struct RunningChild {
     asks: Amounts,
     /// What they asked for when it was first seen to run.
     asked_first: Amounts,
+    /// The first of its pod sets that has lost the label by which its pods are watched.
+    unlabelled: Option<String>,
 }
 
 impl RunningChild {
-    /// The child as it runs, if it does. `known` is what was known of it.
-    pub fn read(child: &JobRecord, known: Option<&Self>) -> Option<Self> {
+    /// The child as it runs, if it does. `known` is what was known of it; `was_labelled` says whether its pods were born
+    /// with the label by which they are watched.
+    pub fn read(child: &JobRecord, known: Option<&Self>, was_labelled: bool) -> Option<Self> {
         let reading = child.reading.as_ref().ok()?;
         if child.suspended != Some(false) || reading.finished.is_some() || child.deleting {
             return None;
@@ -70,6 +75,8 @@ impl RunningChild {
                 *sum = sum.saturating_add(amount.saturating_mul(i128::from(set.count)));
             }
         }
+        let sets = reading.pod_sets.iter().flat_map(|sets| sets.iter());
+        let mut unlabelled = sets.filter(|set| was_labelled && set.lacks_label());
         let known = known.filter(|known| known.uid == child.uid);
         Some(Self {
             uid: child.uid.clone(),
@@ -77,6 +84,7 @@ impl RunningChild {
             created: child.created,
             asked_first: known.map_or_else(|| asks.clone(), |known| known.asked_first.clone()),
             asks,
+            unlabelled: unlabelled.next().map(|set| set.name.to_string()),
         })
     }
 
@@ -142,7 +150,9 @@ pub fn excess<'a>(
         owners: HashMap::default(),
     };
     let judged = in_order.into_iter().filter_map(|(owners, key, child)| {
-        let excess = left.draw(&owners, child);
+        let pod_set = child.unlabelled.clone();
+        let excess = (left.draw(&owners, child))
+            .or_else(|| pod_set.map(|pod_set| Excess::Unlabelled { pod_set }));
         excess.map(|excess| (key, excess))
     });
     judged.collect()
@@ -288,6 +298,12 @@ pub fn note(excess: &Excess, root: &str) -> Note {
             "OwnerFinished",
             format!(
                 "Suspended: {root}, to which this object belongs, has finished, and its quota is free; create this object without the owner reference, so that it is queued by itself"
+            ),
+        ),
+        Excess::Unlabelled { pod_set } => Note::warning(
+            "LabelRemoved",
+            format!(
+                "Suspended: the label {MANAGED_LABEL} was removed from the pod template of its pod set {pod_set:?}, and pods without it can't be counted in what {root}, to which this object belongs, was admitted with; put the label back, and resume this object"
             ),
         ),
         Excess::MoreThanAdmitted {

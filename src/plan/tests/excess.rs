@@ -33,8 +33,8 @@ fn key(name: &str) -> JobKey {
 fn running(rows: &[Row<'_>]) -> BTreeMap<JobKey, RunningChild> {
     let children = rows.iter().map(|row| {
         let [first, now] = row.3;
-        let known = RunningChild::read(&child(row, first), None);
-        let child = RunningChild::read(&child(row, now), known.as_ref()).unwrap();
+        let known = RunningChild::read(&child(row, first), None, false);
+        let child = RunningChild::read(&child(row, now), known.as_ref(), false).unwrap();
         (key(row.0), child)
     });
     children.collect()
@@ -149,6 +149,26 @@ fn children_run_after_the_end_as_long_as_the_quota_is_not_free() {
     assert_eq!(found(&queued(false), finished()), expected, "it goes on");
 }
 
+/// Nobody would see its pods. Of other children their controllers make the templates without it.
+#[test]
+fn a_child_that_has_lost_the_label_of_its_pods_is_found() {
+    let row = ("a", ROOT, 1, [1, 1]);
+    let (_, record) = WorkloadRecord::read(serde_json::from_value(admitted()).unwrap()).unwrap();
+    let root = read(&kind(), &queued(false));
+    for (was_labelled, expected) in [(true, 1), (false, 0)] {
+        let running = RunningChild::read(&child(&row, 1), None, was_labelled).unwrap();
+        let children = BTreeMap::from([(key("a"), running)]);
+        let found = excess(&root, Some(&record), &children);
+        assert_eq!(found.len(), expected, "{was_labelled}");
+        for (_, excess) in found {
+            assert_eq!(
+                note(&excess, "Job \"train\"").message,
+                "Suspended: the label sluice.dev/managed was removed from the pod template of its pod set \"main\", and pods without it can't be counted in what Job \"train\", to which this object belongs, was admitted with; put the label back, and resume this object"
+            );
+        }
+    }
+}
+
 #[test]
 fn who_goes_is_told_what_the_others_use() {
     let children = running(&[("a", ROOT, 1, [1, 1]), ("b", ROOT, 2, [2, 2])]);
@@ -173,7 +193,7 @@ fn pods_without_requests_count_where_there_is_quota_of_pods() {
                 set
             })
             .collect();
-        let child = RunningChild::read(&record, None).unwrap();
+        let child = RunningChild::read(&record, None, false).unwrap();
         BTreeMap::from([(key("a"), child)])
     };
     let mut of_pods = admitted();
@@ -189,7 +209,7 @@ fn what_does_not_run_counts_nothing() {
     let runs = |change: fn(&mut JobRecord)| {
         let mut record = child(&row, 1);
         change(&mut record);
-        RunningChild::read(&record, None).is_some()
+        RunningChild::read(&record, None, false).is_some()
     };
     assert!(runs(|_| ()));
     assert!(!runs(|record| record.suspended = Some(true)));
