@@ -1,6 +1,7 @@
 //! Which clients the server answers: all of them, or those with a certificate of given authorities. How a
 //! connection is served is not decided here.
 
+use std::fmt;
 use std::sync::Arc;
 
 use rustls::RootCertStore;
@@ -74,11 +75,44 @@ impl AllowedClients {
     }
 
     /// Whether a client that the handshake let in is one of those named.
-    pub(crate) fn has_name(&self, chain: Option<&[CertificateDer<'_>]>) -> bool {
-        self.names.is_empty()
-            || chain
-                .and_then(|chain| common_name(chain.first()?))
-                .is_some_and(|name| self.names.contains(&name))
+    ///
+    /// # Errors
+    /// It is none of them.
+    pub(crate) fn check_name(&self, chain: Option<&[CertificateDer<'_>]>) -> Result<(), Stranger> {
+        if self.names.is_empty() {
+            return Ok(());
+        }
+        match chain.and_then(|chain| common_name(chain.first()?)) {
+            Some(name) if self.names.contains(&name) => Ok(()),
+            name => Err(Stranger {
+                name,
+                allowed: self.names.clone(),
+            }),
+        }
+    }
+}
+
+/// A client that is none of those named.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Stranger {
+    /// The common name in its certificate.
+    name: Option<String>,
+    allowed: Vec<String>,
+}
+
+impl fmt::Display for Stranger {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, allowed } = self;
+        match name {
+            Some(name) => write!(
+                f,
+                "the certificate of the client is for {name:?}, allowed: {allowed:?}"
+            ),
+            None => write!(
+                f,
+                "the certificate of the client has no common name, allowed: {allowed:?}"
+            ),
+        }
     }
 }
 

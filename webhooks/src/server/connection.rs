@@ -1,5 +1,6 @@
 //! One connection: the handshake if there is one, the requests, and its end. Every wait has a limit.
 
+use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -20,6 +21,7 @@ use tower::Service;
 use crate::server::allowed_clients::AllowedClients;
 use crate::server::idle::Guest;
 use crate::server::tls::ALPN_HTTP2;
+use crate::server::unserved::Unserved;
 
 /// Longest TLS handshake.
 const HANDSHAKE_TIME_MAX: Duration = Duration::from_secs(3);
@@ -105,17 +107,22 @@ pub(crate) async fn serve(
     transport: Transport,
     router: Router,
     guest: Arc<Guest>,
+    unserved: Arc<Unserved>,
     shutdown: watch::Receiver<bool>,
 ) {
     let (acceptor, clients) = match transport {
         Transport::Plain => return converse(stream, false, router, guest, shutdown).await,
         Transport::Tls(acceptor, clients) => (acceptor, clients),
     };
-    let Ok(Ok(stream)) = timeout(HANDSHAKE_TIME_MAX, acceptor.accept(stream)).await else {
-        return;
+    let stream = match timeout(HANDSHAKE_TIME_MAX, acceptor.accept(stream)).await {
+        Ok(Ok(stream)) => stream,
+        // Who only looks whether the port is open, as load balancers do, says nothing.
+        Ok(Err(error)) if error.kind() == io::ErrorKind::UnexpectedEof => return,
+        Ok(Err(error)) => return unserved.add(&format_args!("the TLS handshake failed: {error}")),
+        Err(elapsed) => return unserved.add(&format_args!("the TLS handshake: {elapsed}")),
     };
-    if !clients.has_name(stream.get_ref().1.peer_certificates()) {
-        return;
+    if let Err(stranger) = clients.check_name(stream.get_ref().1.peer_certificates()) {
+        return unserved.add(&stranger);
     }
     let is_http2 = stream.get_ref().1.alpn_protocol() == Some(ALPN_HTTP2);
     converse(stream, is_http2, router, guest, shutdown).await;

@@ -18,6 +18,7 @@ use crate::server::connection::{self, CLOSING_TIME_MAX, Transport};
 use crate::server::idle::IdleConnections;
 use crate::server::tls::{self, CertificateSlot};
 use crate::server::tls_options::TlsOptions;
+use crate::server::unserved::Unserved;
 
 /// Most connections at a time. Each holds at most some 400 KiB of buffers; an API server needs a few.
 const CONNECTIONS_MAX: usize = 256;
@@ -89,9 +90,13 @@ impl Server {
                 accepted = self.listener.accept() => accepted,
                 () = shutdown.as_mut() => break,
             };
-            let Ok((stream, _)) = accepted else {
-                sleep(ACCEPT_PAUSE).await;
-                continue;
+            let (stream, _) = match accepted {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    guests.unserved.add(&error);
+                    sleep(ACCEPT_PAUSE).await;
+                    continue;
+                }
             };
             tokio::select! {
                 () = guests.admit(stream) => {}
@@ -112,6 +117,7 @@ struct Guests {
     stopped: watch::Receiver<bool>,
     slots: Arc<Semaphore>,
     idle: Arc<IdleConnections>,
+    unserved: Arc<Unserved>,
     tasks: JoinSet<()>,
 }
 
@@ -123,6 +129,7 @@ impl Guests {
             stopped,
             slots: Arc::new(Semaphore::new(CONNECTIONS_MAX)),
             idle: Arc::default(),
+            unserved: Arc::default(),
             tasks: JoinSet::new(),
         }
     }
@@ -141,6 +148,7 @@ impl Guests {
             self.transport.clone(),
             self.router.clone(),
             guest.clone(),
+            self.unserved.clone(),
             self.stopped.clone(),
         );
         self.tasks.spawn(async move {

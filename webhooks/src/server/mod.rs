@@ -10,3 +10,4 @@ mod idle;
 pub(crate) mod listener;
 pub(crate) mod tls;
 pub(crate) mod tls_options;
+mod unserved;
