@@ -1,5 +1,5 @@
 //! Documents from files, directories and the standard input, as `kubectl -f` takes them: YAML or JSON,
-//! several in a file, lists taken apart. What they say is looked at elsewhere.
+//! several in a file, lists taken apart. What they say is the commands' matter.
 
 use std::fs;
 use std::io::{self, Read as _};

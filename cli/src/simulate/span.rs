@@ -1,5 +1,5 @@
 //! Spans of time, and moments, as users write and read them: `90s`, `1h30m`, `2d`; and RFC 3339. What
-//! they are spans of is said elsewhere.
+//! takes so long is not known here.
 
 use std::time::Duration;
 

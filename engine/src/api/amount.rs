@@ -1,5 +1,5 @@
 //! Exact integer amounts of a resource. The engine does not know their unit: the caller chooses one per
-//! resource. Quantities are parsed and formatted elsewhere.
+//! resource. Nor does it know quantities: the caller parses and formats them.
 
 use std::fmt;
 use std::hash::Hash;

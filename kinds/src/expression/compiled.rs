@@ -1,5 +1,5 @@
 //! CEL expressions over the fields of an object: compiled once with bounds, evaluated on just the
-//! fields they name. What an expression means for a job is said elsewhere.
+//! fields they name. What an expression means for a job is in `jobkind/kind.rs`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock};

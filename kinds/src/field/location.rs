@@ -1,5 +1,5 @@
 //! Where a field of one object lies, with its places in lists and its keys in maps: what the paths
-//! of a JobKind come to in that object. Which fields are looked for is said elsewhere.
+//! of a JobKind come to in that object. Which fields these are is the JobKind's matter (`jobkind`).
 
 use std::fmt;
 

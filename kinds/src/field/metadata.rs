@@ -1,5 +1,5 @@
 //! Reads the few fields of `metadata` that anything depends on, from an object or a pod template.
-//! What they mean is said elsewhere.
+//! Their meaning is not known here: gates are in `gates`, queues in `read`.
 
 use std::collections::BTreeMap;
 

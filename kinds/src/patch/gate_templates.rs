@@ -1,5 +1,5 @@
-//! The patch that puts gates into the pod templates of an object, or takes them out again. When that is sent
-//! is decided elsewhere.
+//! The patch that puts gates into the pod templates of an object, or takes them out again. The webhooks and the
+//! controller decide when it is sent.
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,6 @@
 //! What nobody but Sluice writes on pods and pod templates, because Sluice acts by it: which gates it
-//! removes, which pods it watches, whose quota they take. Which pods and objects are judged is
-//! decided elsewhere.
+//! removes, which pods it watches, whose quota they take. The webhooks decide which pods and
+//! objects are judged.
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,5 @@
 //! How an object says that it will do with fewer pods than it has: reads the annotation that says so.
-//! With how many it is admitted is decided elsewhere.
+//! The engine decides with how many it is admitted.
 
 use serde_json::Value;
 

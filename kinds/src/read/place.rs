@@ -1,6 +1,6 @@
 //! Where Sluice writes what concerns one set of pods: into its template, or where the kind's
 //! controller takes the labels, annotations and placement of its pods from. What is written there is
-//! said elsewhere.
+//! in `patch`.
 
 use std::fmt;
 

@@ -1,5 +1,5 @@
 //! How a pod that is being created is to wait: in a queue by itself, with its group, for its gates alone, or not at all. The
-//! patch for that is in `patch/gate_pod.rs`; which pods are asked about is decided elsewhere.
+//! patch for that is in `patch/gate_pod.rs`; the webhook's match conditions say which pods are asked about.
 
 use serde_json::Value;
 use sluice_crds::{MANAGED_LABEL, POD_GROUP_LABEL};

@@ -1,5 +1,5 @@
 //! Objects as the API server stores them, read so that one of them can't make a whole list unreadable, and with it the
-//! objects of everybody else. What an object means is read elsewhere.
+//! objects of everybody else. What an object means is read by the other files of this folder.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

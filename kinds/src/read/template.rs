@@ -1,5 +1,5 @@
 //! The part of a pod template that steers pods to nodes: reading it, and the flavor's share in it.
-//! Which flavor a job gets is decided elsewhere.
+//! The engine decides which flavor a job gets.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
 //! Why something that holds quota is evicted, in words: what the conditions of its Workload say, and its
-//! events. Whom to evict is decided elsewhere; what the eviction writes is in `eviction_steps.rs`.
+//! events. The engine and the plans decide whom to evict; what the eviction writes is in `eviction_steps.rs`.
 
 use sluice_engine::PreemptionRight;
 

@@ -1,6 +1,6 @@
 //! Whether the author of a request is the controller that he would be by what his object says: the one
 //! that makes such objects for the owner that it names. JobKinds name the accounts of controllers
-//! (`spec.children[].madeBy`). Which objects are asked about lies elsewhere.
+//! (`spec.children[].madeBy`). Which objects are asked about is up to the rules that ask (`jobs`, `pods`).
 
 use serde_json::Value;
 use sluice_crds::{ChildKind, MANAGED_LABEL};
