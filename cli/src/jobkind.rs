@@ -3,13 +3,12 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use sluice_kinds::QueueGates;
-use sluice_kinds::view::QueueLabels;
 
 use crate::input::{self, Document, InputError};
 use crate::print;
 use crate::read_object;
 use crate::report::{JobKindReport, Misfits, Report};
+use crate::rules::queue_names::QueueAliases;
 use crate::rules::schemas::{self, Schemas};
 use crate::rules::{self, Rules};
 
@@ -66,12 +65,8 @@ pub struct Check {
     /// Skip objects whose kind has no JobKind.
     #[arg(long)]
     ignore_other_kinds: bool,
-    /// Labels that name a queue besides sluice.dev/queue-name, as in Sluice's configuration.
-    #[arg(long, value_name = "KEY", value_delimiter = ',')]
-    queue_label_aliases: Vec<String>,
-    /// Names of the queue gate besides sluice.dev/queue-allocation-gate, as in Sluice's configuration.
-    #[arg(long, value_name = "NAME", value_delimiter = ',')]
-    queue_gate_aliases: Vec<String>,
+    #[command(flatten)]
+    aliases: QueueAliases,
 }
 
 /// A form for programs.
@@ -113,14 +108,13 @@ impl Check {
         let is_definition = |document: &Document| schemas::is_definition(&document.value);
         let (definitions, objects): (Vec<_>, Vec<_>) = others.into_iter().partition(is_definition);
         let schemas = Schemas::new(&definitions, &given)?;
-        let queue_gates = QueueGates::new(self.queue_gate_aliases.clone());
-        let queue_labels = QueueLabels::new(self.queue_label_aliases.clone());
-        let rules = rules::read(&job_kinds, &schemas, &queue_gates);
+        let names = self.aliases.names();
+        let rules = rules::read(&job_kinds, &schemas, &names.gates);
         let report = Report {
             job_kinds: rules.iter().map(JobKindReport::from).collect(),
             objects: objects
                 .iter()
-                .map(|document| read_object::object(document, &rules, &queue_labels))
+                .map(|document| read_object::object(document, &rules, &names.labels))
                 .filter(|object| !self.ignore_other_kinds || object.job_kind.is_some())
                 .collect(),
         };

@@ -1,6 +1,7 @@
 //! JobKinds from files: checked as the API server and Sluice check them. What they make of an object is
 //! said in `report`.
 
+pub mod queue_names;
 pub mod schemas;
 pub mod shipped;
 

@@ -1,63 +1,40 @@
 //! The keys that name a queue besides Sluice's own, as its configuration has them. The configuration itself is read by
 //! the controller alone.
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde_json::Value;
-use sluice_crds::QUEUE_NAME_LABEL;
+
+use crate::rules::queue_names::{LabelAliases, Preset};
 
 /// The options.
 #[derive(Debug, Clone, Default, Args)]
 pub(super) struct QueueKeys {
-    /// Labels that name a queue besides sluice.dev/queue-name, as in Sluice's configuration.
-    #[arg(long, value_name = "KEY", value_delimiter = ',')]
-    queue_label_aliases: Vec<String>,
+    #[command(flatten)]
+    labels: LabelAliases,
     /// Annotations that name a queue, as in Sluice's configuration.
     #[arg(long, value_name = "KEY", value_delimiter = ',')]
     queue_annotation_aliases: Vec<String>,
-    /// The keys of other systems that name a queue, as in Sluice's configuration: Kueue, Volcano.
-    #[arg(
-        long,
-        value_name = "PRESET",
-        value_delimiter = ',',
-        hide_possible_values = true
-    )]
-    alias_presets: Vec<Preset>,
-}
-
-/// Another system.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-#[value(rename_all = "PascalCase")]
-enum Preset {
-    Kueue,
-    Volcano,
 }
 
 impl QueueKeys {
     /// Whether this metadata, of an object or of a template, names a queue.
     pub(super) fn names_queue(&self, metadata: &Value) -> bool {
         let has = |of: &str, key: &str| metadata.get(of).is_some_and(|all| all.get(key).is_some());
-        let own = self.queue_label_aliases.iter().map(String::as_str);
-        let mut labels = own
-            .chain([QUEUE_NAME_LABEL])
-            .chain(self.of(Preset::Kueue, "kueue.x-k8s.io/queue-name"));
+        let volcano = self.labels.has(Preset::Volcano);
+        let volcano = volcano.then_some("scheduling.volcano.sh/queue-name");
         let own = self.queue_annotation_aliases.iter().map(String::as_str);
-        let mut annotations =
-            own.chain(self.of(Preset::Volcano, "scheduling.volcano.sh/queue-name"));
-        labels.any(|key| has("labels", key)) || annotations.any(|key| has("annotations", key))
+        let mut annotations = own.chain(volcano);
+        self.labels.labels().keys().any(|key| has("labels", key))
+            || annotations.any(|key| has("annotations", key))
     }
 
     /// Those of Kueue.
     #[cfg(test)]
     pub(super) fn of_kueue() -> Self {
         Self {
-            alias_presets: vec![Preset::Kueue],
+            labels: LabelAliases::of_kueue(),
             ..Self::default()
         }
-    }
-
-    /// The key that a preset adds, if it is asked for.
-    fn of(&self, preset: Preset, key: &'static str) -> Option<&'static str> {
-        self.alias_presets.contains(&preset).then_some(key)
     }
 }
 

@@ -16,6 +16,7 @@ use crate::cluster::{
     Cluster, ClusterError, Connection, Declared, Namespaces, POD_GROUP, Resource, Served, Tell,
     Told, answer, declared,
 };
+use crate::rules::queue_names::QueueNames;
 use crate::rules::{name_of_kind, shipped};
 
 /// The name under which the API server keeps who changed a field.
@@ -298,10 +299,11 @@ async fn activate(
 
 /// Why a pod can't be evicted by a Workload, and what can be done instead.
 fn why_no_workload(pod: &Pod) -> String {
-    if let Some(group) = group_of(pod) {
+    let names = QueueNames::default();
+    if let Some(group) = group_of(pod, &names) {
         return format!("it is admitted with its pod group: say podgroup/{group}");
     }
-    if is_admitted_alone(pod) {
+    if is_admitted_alone(pod, &names) {
         return "a pod that is admitted by itself has no Workload; delete the pod to take it out of its queue"
             .to_owned();
     }

@@ -9,13 +9,13 @@ use kube::{Resource as _, ResourceExt as _};
 use serde::Serialize;
 use serde_json::Value;
 use sluice_crds::{GROUP, LocalQueue, POD_GROUP_LABEL, POD_PREFIX, Workload, not_queued};
-use sluice_kinds::QueueGates;
 use sluice_kinds::metadata::group_version;
 use sluice_kinds::pod::{PodMode, PodPhase, PodView};
-use sluice_kinds::view::{LabelledQueue, QueueLabels};
+use sluice_kinds::view::LabelledQueue;
 
 use crate::cluster::POD_GROUP;
 use crate::rules::name_of_kind;
+use crate::rules::queue_names::{QueueNames, has_unknown_queue};
 use crate::simulate::{Estimate, engine_id};
 
 /// How a job stands.
@@ -84,9 +84,14 @@ pub struct Job {
 }
 
 /// All jobs of these Workloads, pods and gated objects, in the order of their queues.
-pub fn jobs(workloads: &[Workload], queues: &[LocalQueue], pods: &[Pod]) -> Vec<Job> {
+pub fn jobs(
+    workloads: &[Workload],
+    queues: &[LocalQueue],
+    pods: &[Pod],
+    names: &QueueNames,
+) -> Vec<Job> {
     let mut jobs: Vec<Job> = workloads.iter().map(of_workload).collect();
-    jobs.extend(pods.iter().filter_map(of_pod));
+    jobs.extend(pods.iter().filter_map(|pod| of_pod(pod, names)));
     // The pods and Workloads of gated objects are listed themselves.
     let name = |job: &Job| [&job.namespace, &job.group, &job.kind, &job.name].map(Clone::clone);
     let listed: BTreeSet<[String; 4]> = jobs.iter().map(name).collect();
@@ -280,31 +285,37 @@ fn of_workload(workload: &Workload) -> Job {
 }
 
 /// The name of the group that a pod is admitted with, if it is a member of one.
-pub fn group_of(pod: &Pod) -> Option<String> {
-    match view_of(pod)?.mode {
+pub fn group_of(pod: &Pod, names: &QueueNames) -> Option<String> {
+    match view_of(pod, names)?.mode {
         PodMode::Group(Ok(group)) => Some(group.name.to_string()),
         PodMode::Group(Err(_)) | PodMode::Single | PodMode::Child => None,
     }
 }
 
-/// Whether a pod is queued that no Workload stands for.
-pub fn is_admitted_alone(pod: &Pod) -> bool {
-    of_pod(pod).is_some_and(|job| job.state != State::Finished)
+/// Whether a pod is queued that no Workload stands for, also if it names its queue by an alias that is not known here.
+pub fn is_admitted_alone(pod: &Pod, names: &QueueNames) -> bool {
+    let is_queued = of_pod(pod, names).is_some_and(|job| job.state != State::Finished);
+    is_queued || 0 < of_unknown_queues(std::slice::from_ref(pod), names)
+}
+
+/// How many pods ask for a queue by a name that is not known here.
+pub fn of_unknown_queues(pods: &[Pod], names: &QueueNames) -> usize {
+    let is_so = |pod: &&Pod| {
+        let pod = serde_json::to_value(pod);
+        pod.is_ok_and(|pod| has_unknown_queue(&pod, &names.read(&pod)))
+    };
+    pods.iter().filter(is_so).count()
 }
 
 /// What a pod says, as the controller reads it.
-pub fn view_of(pod: &Pod) -> Option<PodView> {
+pub fn view_of(pod: &Pod, names: &QueueNames) -> Option<PodView> {
     let json: Value = serde_json::to_value(pod).ok()?;
-    Some(PodView::read(
-        &json,
-        &QueueLabels::default(),
-        &QueueGates::default(),
-    ))
+    Some(names.read(&json))
 }
 
 /// A pod that is admitted by itself.
-fn of_pod(pod: &Pod) -> Option<Job> {
-    let view = view_of(pod)?;
+fn of_pod(pod: &Pod, names: &QueueNames) -> Option<Job> {
+    let view = view_of(pod, names)?;
     let (PodMode::Single, LabelledQueue::Named(queue)) = (&view.mode, &view.queue) else {
         return None;
     };

@@ -29,7 +29,7 @@ mod outcome;
 pub mod queues;
 pub mod status;
 #[cfg(test)]
-mod tests;
+pub mod tests;
 mod top;
 mod version;
 mod view;

@@ -14,6 +14,7 @@ use sluice_crds::{ClusterQueue, Cohort, LocalQueue, Workload};
 use super::jobs::{Called, State, jobs, meant};
 use super::queues::trees;
 use super::{list, status};
+use crate::rules::queue_names::QueueNames;
 
 /// A cluster that has nothing, and refuses to tell what is at `path`.
 pub(super) fn refusing(path: &'static str) -> Client {
@@ -27,6 +28,24 @@ pub(super) fn refusing(path: &'static str) -> Client {
         };
         let body = Body::from(body.to_string().into_bytes());
         Ok::<_, Infallible>(Response::builder().status(code).body(body).unwrap())
+    });
+    Client::new(service, "default")
+}
+
+/// A cluster in which nothing is but a pod of a Deployment with Kueue's queue label, beside which the webhooks write no
+/// label of Sluice's own.
+pub fn with_a_pod_of_kueue() -> Client {
+    let service = tower::service_fn(async |request: Request<Body>| {
+        let gate = "sluice.dev/queue-allocation-gate";
+        let labels = json!({"kueue.x-k8s.io/queue-name": "main", "sluice.dev/managed": "true"});
+        let pod = json!({
+            "metadata": {"name": "web-1", "namespace": "blue", "uid": "u", "labels": labels, "annotations": {gate: "true"}},
+            "spec": {"schedulingGates": [{"name": gate}], "containers": [{"name": "c"}]},
+        });
+        let is_pods = request.uri().path() == "/api/v1/namespaces/blue/pods";
+        let items = if is_pods { json!([pod]) } else { json!([]) };
+        let body = json!({"metadata": {}, "items": items}).to_string();
+        Ok::<_, Infallible>(Response::new(Body::from(body.into_bytes())))
     });
     Client::new(service, "default")
 }
@@ -132,7 +151,7 @@ fn jobs_are_listed_in_the_order_of_their_queue() {
             &["sluice.dev/queue-allocation-gate", "acme.io/data"],
         ),
     ];
-    let jobs = jobs(&workloads, &[queue], &pods);
+    let jobs = jobs(&workloads, &[queue], &pods, &QueueNames::default());
     assert_snapshot!(list::table(&jobs, false, false, now()), @r"
     KIND   NAME     QUEUE   STATE      PLACE    SINCE   REASON
     Job    held     main    Gated      <none>   120m    Gated
@@ -191,7 +210,12 @@ fn jobs_of_one_second_are_ordered_as_the_controller_orders_them() {
         of_job("last", "3", "q"),
     ];
     let queue_gate = ["sluice.dev/queue-allocation-gate"];
-    let jobs = jobs(&workloads, &[], &[pod("0", &queue_gate)]);
+    let jobs = jobs(
+        &workloads,
+        &[],
+        &[pod("0", &queue_gate)],
+        &QueueNames::default(),
+    );
     let names: Vec<&str> = jobs.iter().map(|job| job.name.as_str()).collect();
     assert_eq!(names, ["first", "second", "crew", "0", "last"]);
 }
@@ -204,7 +228,7 @@ fn a_pod_has_the_priority_that_it_was_admitted_with() {
         "priority": 1000});
     let annotations = runs.metadata.annotations.as_mut().unwrap();
     annotations.insert("sluice.dev/admitted".to_owned(), admitted.to_string());
-    let jobs = jobs(&[], &[], &[runs]);
+    let jobs = jobs(&[], &[], &[runs], &QueueNames::default());
     let found: Vec<_> = jobs.iter().map(|job| (job.state, job.priority)).collect();
     assert_eq!(found, [(State::Admitted, 1000)]);
 }
@@ -277,7 +301,7 @@ fn a_kind_of_one_name_is_told_apart_by_its_group() {
         workload
     };
     let workloads = [of_group("batch.volcano.sh/v1alpha1"), of_group("batch/v1")];
-    let all = jobs(&workloads, &[], &[]);
+    let all = jobs(&workloads, &[], &[], &QueueNames::default());
     for (group, found) in [
         (Some("batch"), [false, true]),
         (Some("batch.volcano.sh"), [true, false]),

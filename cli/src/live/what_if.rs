@@ -13,6 +13,7 @@ use super::export::{Besides, export_with, pod_defaults};
 use super::outcome::{Ended, LiveError, shown};
 use crate::cluster::{Cluster, Connection, Format, Namespaces, Tell, Told};
 use crate::input::{self, Document, InputError};
+use crate::rules::queue_names::QueueAliases;
 use crate::simulate::{
     Failure, Given, Options, Terms, WhatIf as Answer, WhatIfOutcome, job_of, parse_span, settings,
     what_if_text,
@@ -62,9 +63,8 @@ pub struct WhatIf {
     /// Share by dominant resource share. It is known by itself where a ClusterQueue has a share in its status.
     #[arg(long)]
     fair_sharing: bool,
-    /// Labels that name a queue besides sluice.dev/queue-name, as in Sluice's configuration.
-    #[arg(long, value_name = "KEY", value_delimiter = ',')]
-    queue_label_aliases: Vec<String>,
+    #[command(flatten)]
+    aliases: QueueAliases,
     /// Output format: json or yaml.
     #[arg(short, long, value_name = "FORMAT", hide_possible_values = true)]
     output: Option<Format>,
@@ -104,7 +104,7 @@ impl WhatIf {
         let terms = Terms {
             options: Options {
                 duration: self.duration,
-                queue_label_aliases: self.queue_label_aliases.clone(),
+                names: self.aliases.names(),
                 ignores_other_kinds: true,
                 creates: true,
             },

@@ -18,6 +18,7 @@ use super::play::{Fate, Job, Play, Restart, Rules, play};
 use super::problem::Failure;
 use super::quotas::settings;
 use super::reading::{self, Given, Input, Options, Seen};
+use crate::rules::queue_names::QueueNames;
 
 mod answer;
 mod arrivals;
@@ -40,6 +41,15 @@ pub struct Question<'a> {
     pub settings: Settings,
 }
 
+/// What the caller says of a cluster that the cluster does not.
+#[derive(Debug, Clone, Default)]
+pub struct Assumed {
+    /// How long a job runs like which none has finished.
+    pub duration: Option<Duration>,
+    /// The names by which objects ask for a queue.
+    pub names: QueueNames,
+}
+
 /// The estimates for jobs, each by what the controller calls it (several kinds may have one name), in the cluster that was
 /// `seen`; and what is to be known besides: what of the cluster was left out.
 ///
@@ -48,14 +58,18 @@ pub struct Question<'a> {
 pub fn of_seen(
     seen: Seen,
     asked: &[&str],
-    duration: Option<Duration>,
+    assumed: &Assumed,
     goes_on: impl FnMut(u32) -> bool,
 ) -> Result<(Vec<Answer>, Vec<String>), NoEstimate> {
     let given = Given {
         seen: Some(seen),
         ..Given::default()
     };
-    let input = match reading::read(&given, &Options::default()) {
+    let options = Options {
+        names: assumed.names.clone(),
+        ..Options::default()
+    };
+    let input = match reading::read(&given, &options) {
         Ok(input) => input,
         Err(Failure::Problems(problems)) => {
             let lines: Vec<String> = problems.lines().collect();
@@ -69,7 +83,7 @@ pub fn of_seen(
         .collect();
     let question = Question {
         input: &input,
-        duration,
+        duration: assumed.duration,
         settings: settings(input.has_fair_sharing),
     };
     let numbers: Vec<Option<usize>> = asked.iter().map(|id| numbers.get(id).copied()).collect();

@@ -26,7 +26,7 @@ use sluice_engine::{Settings, Time};
 use sluice_kinds::Problem;
 
 use self::basis::Basis;
-pub use self::estimate::{Estimate, PLAYS, of_seen as estimate};
+pub use self::estimate::{Assumed, Estimate, PLAYS, of_seen as estimate};
 use self::explained_job::ExplainedJob;
 use self::figures::Figures;
 use self::jobs::{Jobs, to_play};
@@ -42,6 +42,7 @@ pub use self::span::parse as parse_span;
 pub use self::what_if::{Outcome as WhatIfOutcome, Terms, WhatIf};
 use crate::cluster::Connection;
 use crate::input::{self, Document};
+use crate::rules::queue_names::QueueAliases;
 
 mod basis;
 mod chart;
@@ -159,9 +160,8 @@ pub struct Simulate {
     /// Skip objects whose kind has no JobKind.
     #[arg(long)]
     ignore_other_kinds: bool,
-    /// Labels that name a queue besides sluice.dev/queue-name, as in Sluice's configuration.
-    #[arg(long, value_name = "KEY", value_delimiter = ',')]
-    queue_label_aliases: Vec<String>,
+    #[command(flatten)]
+    aliases: QueueAliases,
 }
 
 /// A form for programs.
@@ -305,7 +305,7 @@ impl Simulate {
         };
         let options = Options {
             duration: self.duration,
-            queue_label_aliases: self.queue_label_aliases.clone(),
+            names: self.aliases.names(),
             ignores_other_kinds: self.ignore_other_kinds,
             creates: false,
         };

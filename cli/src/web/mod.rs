@@ -36,7 +36,8 @@ use self::guard::Guard;
 use self::invitation::Invitation;
 use self::token::{Tokens, random};
 use crate::cluster::{Cluster, ClusterError, Connection, Namespaces, Tell, Told, run};
-use crate::simulate::parse_span;
+use crate::rules::queue_names::QueueAliases;
+use crate::simulate::{Assumed, parse_span};
 
 const DETAILS: &str = "\
 Serves a page on 127.0.0.1 that shows the queues, jobs, gates and flavors of a cluster, until it is ended by Ctrl-C. It
@@ -64,6 +65,8 @@ pub struct Web {
     /// For estimates of starts: how long a job runs like which none has finished in the cluster.
     #[arg(long, value_name = "TIME", value_parser = parse_span)]
     duration: Option<Duration>,
+    #[command(flatten)]
+    aliases: QueueAliases,
     #[command(flatten)]
     namespaces: Namespaces,
     #[command(flatten)]
@@ -129,7 +132,10 @@ impl Web {
             cluster.client.clone(),
             cluster.server().to_owned(),
             namespace,
-            self.duration,
+            Assumed {
+                duration: self.duration,
+                names: self.aliases.names(),
+            },
         );
         let guard = Arc::new(Guard::new(address.port(), tokens));
         let router = routes::router(viewer, Arc::clone(&guard));

@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde_json::Value;
 use sluice_crds::{ClusterQueue, Workload};
 use sluice_kinds::gates::{self, GateState};
-use sluice_kinds::view::{LabelledQueue, QueueLabels};
+use sluice_kinds::view::LabelledQueue;
 
 use super::super::jobs::{Called, Job, KindNames, State};
 use super::super::list::Objects;
@@ -22,6 +22,7 @@ use super::answer::Place;
 use super::events::last_event;
 use super::requests::{Requests, of_pod, of_workload};
 use crate::cluster::{ClusterError, POD_GROUP, Tell, Told, answer};
+use crate::rules::queue_names::QueueNames;
 use crate::simulate::Estimate;
 
 /// What is missing where events are not answered.
@@ -61,6 +62,7 @@ impl Explained {
     pub(super) fn gated(
         metadata: &ObjectMeta,
         resource: &ApiResource,
+        names: &QueueNames,
     ) -> Option<(Self, Vec<String>)> {
         let none = BTreeMap::new();
         let annotations = metadata.annotations.as_ref().unwrap_or(&none);
@@ -68,9 +70,8 @@ impl Explained {
             return None;
         };
         let held: Vec<String> = held.iter().map(ToString::to_string).collect();
-        let labels = QueueLabels::default();
         let named = metadata.labels.as_ref().unwrap_or(&none);
-        let queue = match labels.read(named) {
+        let queue = match names.labels.read(named) {
             LabelledQueue::Named(queue) => queue,
             LabelledQueue::None | LabelledQueue::Invalid(_) => String::new(),
         };
@@ -292,6 +293,7 @@ mod tests {
             workloads: Vec::new(),
             queues: vec![serde_json::from_value(queue).unwrap()],
             pods: vec![serde_json::from_value(pod).unwrap()],
+            names: QueueNames::default(),
         }
     }
 

@@ -14,7 +14,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::jiff::Timestamp;
 use kube::{Client, ResourceExt};
 
@@ -29,7 +28,8 @@ use super::list::{Objects, estimate_starts};
 use super::outcome::{EXIT_CODES, Ended, LiveError, object_name};
 use super::view::{Look, View};
 use crate::cluster::{POD_GROUP, Served, Tell, answer};
-use crate::simulate::parse_span;
+use crate::rules::queue_names::QueueAliases;
+use crate::simulate::{Assumed, parse_span};
 
 /// Explain why a job waits, or how it stands.
 #[derive(Debug, Args)]
@@ -42,6 +42,8 @@ pub struct Explain {
     /// For the estimate of the start: how long a job runs like which none has finished in the cluster.
     #[arg(long, value_name = "TIME", value_parser = parse_span, conflicts_with = "watch")]
     duration: Option<Duration>,
+    #[command(flatten)]
+    aliases: QueueAliases,
     #[command(flatten)]
     view: View,
 }
@@ -77,7 +79,8 @@ impl Explain {
         tell: &mut Tell<'_>,
     ) -> Result<Look, LiveError> {
         let (api_group, kind) = kind_of(client, word).await?;
-        let objects = Objects::list(client, Some(namespace), tell).await?;
+        let names = self.aliases.names();
+        let objects = Objects::list(client, Some(namespace), names, tell).await?;
         let meant = meant(&objects.workloads, (&api_group, &kind), name);
         let group = group_of_member(&objects, &kind, name);
         let called = match &group {
@@ -95,9 +98,8 @@ impl Explain {
         let Some(mut explained) = explained(client, &objects, called, tell).await? else {
             let kind = &kind;
             let named = Named { word, kind, name };
-            let pods = &objects.pods;
             return self
-                .without_job(client, namespace, named, group, pods, tell)
+                .without_job(client, namespace, named, group, &objects, tell)
                 .await;
         };
         if explained.is_of_gated_object() {
@@ -108,7 +110,11 @@ impl Explain {
         if !self.view.is_watch() {
             let job = &mut explained.job;
             let jobs = std::slice::from_mut(job);
-            estimate_starts(client, jobs, self.duration, tell).await?;
+            let assumed = Assumed {
+                duration: self.duration,
+                names: objects.names.clone(),
+            };
+            estimate_starts(client, jobs, &assumed, tell).await?;
             (explained.start, explained.no_estimate) = (job.start.take(), job.no_estimate.take());
         }
         let look = Look::of(self.view.output, &explained, |_| {
@@ -124,7 +130,7 @@ impl Explain {
         namespace: &str,
         Named { word, kind, name }: Named<'_>,
         group: Option<String>,
-        pods: &[Pod],
+        Objects { pods, names, .. }: &Objects,
         tell: &mut Tell<'_>,
     ) -> Result<Look, LiveError> {
         let of_group = match &group {
@@ -135,7 +141,7 @@ impl Explain {
         if let Some(group) = of_group {
             let members = pods
                 .iter()
-                .filter(|pod| group_of(pod).as_deref() == Some(group));
+                .filter(|pod| group_of(pod, names).as_deref() == Some(group));
             uids.extend(members.filter_map(ResourceExt::uid));
         }
         if kind != POD_GROUP {
@@ -143,7 +149,9 @@ impl Explain {
             let resource = served.named(word)?;
             let objects = resource.objects(client, Some(namespace));
             let object = answer("read the object", objects.get(name)).await?;
-            if let Some((mut explained, held)) = Explained::gated(&object.metadata, &resource.api) {
+            if let Some((mut explained, held)) =
+                Explained::gated(&object.metadata, &resource.api, names)
+            {
                 let read = (&resource, &object);
                 gated::add(client, &served, read, &mut explained, tell).await?;
                 return Look::of(self.view.output, &explained, |_| {
@@ -170,5 +178,5 @@ impl Explain {
 fn group_of_member(objects: &Objects, kind: &str, name: &str) -> Option<String> {
     let mut pods = objects.pods.iter();
     let pod = pods.find(|pod| kind == "Pod" && pod.name_any() == name)?;
-    group_of(pod)
+    group_of(pod, &objects.names)
 }

@@ -17,6 +17,7 @@ use sluice_translate::ReleasedPod;
 
 use super::super::jobs::view_of;
 use crate::cluster::{Declared, Resource, Served, declared};
+use crate::rules::queue_names::QueueNames;
 use crate::rules::shipped;
 
 /// Amounts of resources.
@@ -51,15 +52,15 @@ pub fn held(workload: &Workload) -> Requests {
     held.map_or_else(|_| Requests::new(), |held| usage(&held))
 }
 
-/// What a pod that is admitted by itself asks for.
+/// What a pod that is admitted by itself asks for, whatever its queue is called by.
 pub fn of_pod(pod: &Pod) -> Requests {
-    let asks = view_of(pod).and_then(|view| view.asks.ok());
+    let asks = view_of(pod, &QueueNames::default()).and_then(|view| view.asks.ok());
     of_sets(asks.as_slice())
 }
 
 /// What a pod holds that is admitted by itself: of what it asks for, what it was given flavors for.
 pub fn held_by_pod(pod: &Pod) -> Requests {
-    let Some(view) = view_of(pod) else {
+    let Some(view) = view_of(pod, &QueueNames::default()) else {
         return Requests::new();
     };
     let (Some(Ok(admitted)), Ok(asks)) = (&view.admitted, &view.asks) else {

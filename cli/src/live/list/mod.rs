@@ -17,13 +17,14 @@ use k8s_openapi::jiff::Timestamp;
 use kube::Client;
 use sluice_crds::{LocalQueue, MANAGED_LABEL, Workload};
 
-use super::jobs::{Job, KindNames, State, jobs};
+use super::jobs::{Job, KindNames, State, jobs, of_unknown_queues};
 use super::listed::{list, unless_refused};
 use super::outcome::{EXIT_CODES, Ended, LiveError};
 use super::view::{Look, View};
 use crate::cluster::age::age;
 use crate::cluster::{Tell, Told};
-use crate::simulate::parse_span;
+use crate::rules::queue_names::{QueueAliases, QueueNames, unknown_queue_note};
+use crate::simulate::{Assumed, parse_span};
 use crate::table::{NONE, columns};
 
 const DETAILS: &str = "\
@@ -50,6 +51,8 @@ pub struct List {
     #[arg(long, value_name = "TIME", value_parser = parse_span, requires = "start")]
     duration: Option<Duration>,
     #[command(flatten)]
+    aliases: QueueAliases,
+    #[command(flatten)]
     view: View,
 }
 
@@ -60,7 +63,9 @@ impl List {
     /// The cluster does not answer, or the result can't be written.
     pub async fn run(&self, tell: &mut Tell<'_>) -> Result<Ended, LiveError> {
         let look = async |client: &Client, namespace: Option<&str>, note: &mut Tell<'_>| {
-            let mut jobs = Objects::list(client, namespace, note).await?.jobs();
+            let names = self.aliases.names();
+            let objects = Objects::list(client, namespace, names, note).await?;
+            let mut jobs = objects.jobs();
             jobs.retain(|job| {
                 let is_shown = self.finished || job.state != State::Finished;
                 is_shown && self.queue.as_ref().is_none_or(|queue| *queue == job.queue)
@@ -70,7 +75,11 @@ impl List {
                 note(Told::Note(text))?;
             }
             if self.start {
-                estimate_starts(client, &mut jobs, self.duration, note).await?;
+                let assumed = Assumed {
+                    duration: self.duration,
+                    names: objects.names,
+                };
+                estimate_starts(client, &mut jobs, &assumed, note).await?;
                 tell_unknown(&jobs, note)?;
             }
             Look::of(self.view.output, &jobs, |is_wide| {
@@ -89,6 +98,8 @@ pub struct Objects {
     pub queues: Vec<LocalQueue>,
     /// Pods that Sluice manages.
     pub pods: Vec<Pod>,
+    /// The names by which these ask for their queues.
+    pub names: QueueNames,
 }
 
 impl Objects {
@@ -99,21 +110,32 @@ impl Objects {
     pub async fn list(
         client: &Client,
         namespace: Option<&str>,
+        names: QueueNames,
         tell: &mut Tell<'_>,
     ) -> Result<Self, LiveError> {
         let workloads = list(client, namespace, None, tell).await?;
         let queues = list(client, namespace, None, tell).await?;
         let pods = pods(client, namespace, tell).await;
-        Ok(Self {
+        let objects = Self {
             workloads,
             queues,
             pods: unless_refused("pods that are admitted by themselves", pods, tell)?,
-        })
+            names,
+        };
+        if let Some(note) = objects.left_out() {
+            tell(Told::Note(note))?;
+        }
+        Ok(objects)
+    }
+
+    /// The note about pods that ask for a queue by a name that is not known here, if there are any.
+    pub fn left_out(&self) -> Option<String> {
+        unknown_queue_note(of_unknown_queues(&self.pods, &self.names))
     }
 
     /// All jobs, in the order of their queues.
     pub fn jobs(&self) -> Vec<Job> {
-        jobs(&self.workloads, &self.queues, &self.pods)
+        jobs(&self.workloads, &self.queues, &self.pods, &self.names)
     }
 }
 
@@ -221,7 +243,35 @@ fn or_none(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::live::tests::refusing;
+    use crate::live::tests::{refusing, with_a_pod_of_kueue};
+
+    #[tokio::test]
+    async fn pods_that_are_queued_by_an_alias_are_listed_or_told_of() {
+        let client = with_a_pod_of_kueue();
+        let listed = async |names| {
+            let mut notes = Vec::new();
+            let mut tell = |told| {
+                if let Told::Note(text) = told {
+                    notes.push(text);
+                }
+                Ok(())
+            };
+            let objects = Objects::list(&client, Some("blue"), names, &mut tell).await;
+            let jobs = objects.unwrap().jobs();
+            let jobs: Vec<_> = jobs.into_iter().map(|job| (job.name, job.queue)).collect();
+            (jobs, notes)
+        };
+        let left_out = "left out: 1 pod that Sluice manages is queued by no known label or gate; if Sluice's \
+                        configuration has aliases, name them with --alias-presets, --queue-label-aliases and \
+                        --queue-gate-aliases";
+        let unknown = listed(QueueNames::default()).await;
+        assert_eq!(unknown, (vec![], vec![left_out.to_owned()]));
+        let known = listed(QueueAliases::of_kueue().names()).await;
+        assert_eq!(
+            known,
+            (vec![("web-1".to_owned(), "main".to_owned())], vec![])
+        );
+    }
 
     #[tokio::test]
     async fn who_may_not_list_pods_sees_the_other_jobs() {
@@ -233,14 +283,20 @@ mod tests {
             }
             Ok(())
         };
-        let objects = Objects::list(&client, Some("blue"), &mut tell).await;
+        let objects = Objects::list(&client, Some("blue"), QueueNames::default(), &mut tell).await;
         assert!(objects.unwrap().jobs().is_empty());
         assert_eq!(
             notes,
             ["left out: pods that are admitted by themselves: not for you"]
         );
         let client = refusing("/apis/sluice.dev/v1alpha1/namespaces/blue/workloads");
-        let refused = Objects::list(&client, Some("blue"), &mut |_| Ok(())).await;
+        let refused = Objects::list(
+            &client,
+            Some("blue"),
+            QueueNames::default(),
+            &mut |_| Ok(()),
+        )
+        .await;
         assert_eq!(
             refused.err().map(|error| error.to_string()).as_deref(),
             Some("not for you")

@@ -12,7 +12,7 @@ use super::super::export::{Besides, export_with};
 use super::super::jobs::{Job, State};
 use super::super::outcome::LiveError;
 use crate::cluster::{Tell, Told};
-use crate::simulate::{Seen, estimate};
+use crate::simulate::{Assumed, Seen, estimate};
 
 /// How long the queues and jobs of the cluster may take to be read: an explanation is not to wait for them for longer.
 const READ_DEADLINE: Duration = Duration::from_secs(20);
@@ -24,7 +24,7 @@ const READ_DEADLINE: Duration = Duration::from_secs(20);
 pub async fn estimate_starts(
     client: &Client,
     jobs: &mut [Job],
-    duration: Option<Duration>,
+    assumed: &Assumed,
     tell: &mut Tell<'_>,
 ) -> Result<(), LiveError> {
     if !jobs.iter().any(is_pending) {
@@ -33,7 +33,7 @@ pub async fn estimate_starts(
     }
     let seen = seen(client, tell).await;
     let mut clock = Clock::new();
-    let notes = play_starts(seen, jobs, duration, |plays| clock.goes_on(plays, tell));
+    let notes = play_starts(seen, jobs, assumed, |plays| clock.goes_on(plays, tell));
     for note in notes {
         tell(Told::Note(note))?;
     }
@@ -48,7 +48,7 @@ pub async fn estimate_starts(
 pub async fn estimate_starts_beside(
     client: &Client,
     mut jobs: Vec<Job>,
-    duration: Option<Duration>,
+    assumed: Assumed,
     under_way: OwnedSemaphorePermit,
     tell: &mut Tell<'_>,
 ) -> Result<(Vec<Job>, Vec<String>), JoinError> {
@@ -59,7 +59,7 @@ pub async fn estimate_starts_beside(
     let seen = seen(client, tell).await;
     let playing = spawn_blocking(move || {
         let mut clock = Clock::new();
-        let notes = play_starts(seen, &mut jobs, duration, |plays| clock.has_time(plays));
+        let notes = play_starts(seen, &mut jobs, &assumed, |plays| clock.has_time(plays));
         drop(under_way);
         (jobs, notes)
     });
@@ -85,7 +85,7 @@ fn not_pending(jobs: &mut [Job]) {
 fn play_starts(
     seen: Result<Seen, String>,
     jobs: &mut [Job],
-    duration: Option<Duration>,
+    assumed: &Assumed,
     goes_on: impl FnMut(u32) -> bool,
 ) -> Vec<String> {
     not_pending(jobs);
@@ -100,7 +100,7 @@ fn play_starts(
         }
     };
     let asked: Vec<&str> = pending.iter().map(|job| job.id()).collect();
-    let answers = estimate(seen, &asked, duration, goes_on);
+    let answers = estimate(seen, &asked, assumed, goes_on);
     let (answers, notes) = answers.unwrap_or_else(|why| (vec![Err(why); asked.len()], Vec::new()));
     for (job, answer) in pending.into_iter().zip(answers) {
         match answer {

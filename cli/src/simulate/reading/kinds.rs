@@ -17,12 +17,12 @@ use crate::simulate::problem::Problems;
 pub fn read(
     given: &[Document],
     seen: Option<&[Document]>,
+    queue_gates: &QueueGates,
     problems: &mut Problems,
 ) -> Result<Vec<Rules>, Vec<InputError>> {
     let schemas = Schemas::new(&[], &[])?;
-    let queue_gates = QueueGates::new([]);
     let given = job_kinds(given);
-    let mut all = rules::read(&given, &schemas, &queue_gates);
+    let mut all = rules::read(&given, &schemas, queue_gates);
     for (rules, document) in all.iter().zip(&given) {
         for problem in &rules.problems {
             problems.add_text(&Place(document), problem);
@@ -33,7 +33,7 @@ pub fn read(
         None => shipped()?,
     };
     // What is wrong with these is not for the user to mend: what they are for can't be read.
-    let others: Vec<_> = rules::read(&others, &schemas, &queue_gates)
+    let others: Vec<_> = rules::read(&others, &schemas, queue_gates)
         .into_iter()
         .filter(|other| {
             !all.iter()

@@ -29,7 +29,6 @@ use sluice_engine::{Time, WorkloadId};
 use sluice_kinds::Problem;
 use sluice_kinds::metadata::group_version;
 use sluice_kinds::requests::PodDefaults;
-use sluice_kinds::view::QueueLabels;
 
 use self::enforcement::Enforcement;
 use self::objects::new_pod;
@@ -39,6 +38,7 @@ pub use self::workloads::engine_id;
 use crate::input::{Document, InputError};
 use crate::read_object;
 use crate::report::ObjectReport;
+use crate::rules::queue_names::{QueueNames, has_unknown_queue, unknown_queue_note};
 use crate::rules::{self, Rules};
 use crate::simulate::durations::Durations;
 use crate::simulate::jobs::{InputJob, JOBS_MAX, Jobs};
@@ -74,8 +74,8 @@ pub struct Given {
 pub struct Options {
     /// How long a job runs of which nothing else is known.
     pub duration: Option<Duration>,
-    /// Labels that name a queue besides Sluice's own.
-    pub queue_label_aliases: Vec<String>,
+    /// The names by which objects ask for a queue.
+    pub names: QueueNames,
     /// Whether objects are passed over that no JobKind reads.
     pub ignores_other_kinds: bool,
     /// Whether the objects of files are about to be created: namespaces do to them what their label says, and pods are
@@ -127,15 +127,13 @@ pub fn read(given: &Given, options: &Options) -> Result<Input, Failure> {
         only_settings(compared, &mut problems);
         other
     });
-    let queue_labels = QueueLabels::new(options.queue_label_aliases.clone());
     if let Some(seen) = of_cluster {
         input.now = Some(Time::from_millis(seen.at));
         input.has_fair_sharing = documents.iter().any(settings::has_fair_sharing);
-        standing(seen, &queue_labels, &mut input, &mut of_objects);
+        standing(seen, &options.names, &mut input, &mut of_objects);
         input.notes.extend(left_out(&of_objects));
     }
-    read_jobs(given, options, &queue_labels, &mut input, &mut problems)
-        .map_err(Failure::Unreadable)?;
+    read_jobs(given, options, &mut input, &mut problems).map_err(Failure::Unreadable)?;
     if 0 < input.jobs.refused() {
         let all = JOBS_MAX.saturating_add(input.jobs.refused());
         let text = format!("must have at most {JOBS_MAX} jobs, and has {all}");
@@ -154,7 +152,7 @@ fn left_out(problems: &Problems) -> impl Iterator<Item = String> {
 }
 
 /// Reads the jobs of a cluster as they stand, in the order of what the controller calls them.
-fn standing(seen: &Seen, queue_labels: &QueueLabels, input: &mut Input, problems: &mut Problems) {
+fn standing(seen: &Seen, names: &QueueNames, input: &mut Input, problems: &mut Problems) {
     let Input {
         quotas,
         jobs,
@@ -163,12 +161,15 @@ fn standing(seen: &Seen, queue_labels: &QueueLabels, input: &mut Input, problems
         ..
     } = input;
     let mut found: BTreeMap<WorkloadId, InputJob> = BTreeMap::new();
+    let mut left_out = 0;
     for document in &seen.documents {
         let object = &document.value;
         let read = match Role::of(document) {
             Role::Workload => workloads::standing(object, quotas, jobs, durations),
             Role::Job if settings::is_pod(object) => {
-                pods::standing(object, queue_labels, quotas, jobs)
+                let view = names.read(object);
+                left_out += usize::from(has_unknown_queue(object, &view));
+                pods::standing(object, view, quotas, jobs)
             }
             _ => continue,
         };
@@ -189,22 +190,23 @@ fn standing(seen: &Seen, queue_labels: &QueueLabels, input: &mut Input, problems
         jobs.push(job);
     }
     input.seen = jobs.all().len();
+    input.notes.extend(unknown_queue_note(left_out));
 }
 
 fn read_jobs(
     given: &Given,
     options: &Options,
-    queue_labels: &QueueLabels,
     input: &mut Input,
     problems: &mut Problems,
 ) -> Result<(), Vec<InputError>> {
     let of_cluster = given.seen.as_ref();
+    let names = &options.names;
     let needs_kinds = |document: &Document| matches!(Role::of(document), Role::Job | Role::JobKind);
     // To compile them takes a moment that a trace needn't wait.
     let rules = if given.files.iter().any(needs_kinds) {
         // Kinds that a cluster does not declare are none there.
         let seen = of_cluster.map(|seen| &*seen.documents);
-        kinds::read(&given.files, seen, problems)?
+        kinds::read(&given.files, seen, &names.gates, problems)?
     } else {
         Vec::new()
     };
@@ -216,7 +218,7 @@ fn read_jobs(
         needs_durations: of_cluster.is_none(),
         pod_defaults: of_cluster.map_or(&no_defaults, |seen| &seen.pod_defaults),
         knows_all_classes: of_cluster.is_some(),
-        queue_labels,
+        names,
         ignores_other_kinds: options.ignores_other_kinds,
         reads_pods: options.creates,
     };
@@ -225,12 +227,12 @@ fn read_jobs(
         let enforcement = Enforcement {
             rules: &rules,
             quotas: &input.quotas,
-            queue_labels,
+            queue_labels: &names.labels,
         };
         files = Cow::Owned(enforcement.apply(&given.files, problems, &mut input.notes));
         let jobs = files.iter();
         let jobs = jobs.filter(|document| Role::of(document) == Role::Job);
-        let report = |document| report(document, &rules, queue_labels);
+        let report = |document| report(document, &rules, names);
         input.reports = jobs.map(report).collect();
     }
     let passed_over = reader.read(&files, &mut input.jobs, problems);
@@ -266,14 +268,14 @@ pub fn job_of<'a>(files: &'a [Document], seen: &[Document]) -> Option<&'a Docume
 }
 
 /// What is said of an object that is about to be created.
-fn report(document: &Document, rules: &[Rules], queue_labels: &QueueLabels) -> ObjectReport {
-    let report = read_object::object(document, rules, queue_labels);
+fn report(document: &Document, rules: &[Rules], names: &QueueNames) -> ObjectReport {
+    let report = read_object::object(document, rules, &names.labels);
     if report.job_kind.is_some() {
         return report;
     }
     if settings::is_pod(&document.value) {
-        return match new_pod::no_job(&document.value, queue_labels) {
-            None => read_object::pod(document, queue_labels),
+        return match new_pod::no_job(&document.value, names) {
+            None => read_object::pod(document, &names.labels),
             Some(problem) => ObjectReport {
                 problems: vec![problem.to_string()],
                 ..report

@@ -12,7 +12,7 @@ use sluice_kinds::hold::Hold;
 use sluice_kinds::metadata::{annotation_text, controller, label, labels};
 use sluice_kinds::priority_classes::{NoPriorityClass, PriorityFrom};
 use sluice_kinds::requests::PodDefaults;
-use sluice_kinds::view::{LabelledQueue, PodSetView, QueueLabels, bad_min_counts};
+use sluice_kinds::view::{LabelledQueue, PodSetView, bad_min_counts};
 use sluice_kinds::{CompiledKind, Problem};
 use sluice_translate as translate;
 
@@ -22,6 +22,7 @@ use super::workloads;
 use crate::input::Document;
 use crate::read_object;
 use crate::rules::Rules;
+use crate::rules::queue_names::QueueNames;
 use crate::simulate::jobs::{Class, InputJob, Jobs, Priority};
 use crate::simulate::problem::Problems;
 use crate::simulate::quotas::Quotas;
@@ -47,8 +48,8 @@ pub struct Reader<'a> {
     pub pod_defaults: &'a PodDefaults,
     /// Whether all PriorityClasses are known.
     pub knows_all_classes: bool,
-    /// The labels that name a queue.
-    pub queue_labels: &'a QueueLabels,
+    /// The names by which objects ask for a queue.
+    pub names: &'a QueueNames,
     /// Whether objects are passed over that no JobKind reads.
     pub ignores_other_kinds: bool,
     /// Whether pods are read that would be admitted by themselves.
@@ -105,8 +106,8 @@ impl Reader<'_> {
             Err((None, _)) if self.ignores_other_kinds => return Ok(Vec::new()),
             Err((_, problem)) => return Err(vec![problem.to_string()]),
         };
-        let named = labels(object, self.queue_labels.keys());
-        let queue = match self.queue_labels.read(&named) {
+        let named = labels(object, self.names.labels.keys());
+        let queue = match self.names.labels.read(&named) {
             LabelledQueue::None => return Ok(Vec::new()),
             LabelledQueue::Named(queue) => queue,
             LabelledQueue::Invalid(problem) => return Err(vec![problem.to_string()]),
@@ -171,7 +172,7 @@ impl Reader<'_> {
     /// The job that a pod is; none if it would not be admitted by itself, or names no queue.
     fn pod(&self, object: &Value, jobs: &mut Jobs) -> Result<Vec<InputJob>, Vec<String>> {
         let told = |problem: Problem| vec![problem.to_string()];
-        let read = new_pod::read(object, self.queue_labels, self.pod_defaults);
+        let read = new_pod::read(object, self.names, self.pod_defaults);
         let read = read.map_err(|all| all.iter().map(ToString::to_string).collect::<Vec<_>>())?;
         let Some((queue, asks)) = read else {
             return Ok(Vec::new());

@@ -6,11 +6,10 @@ use std::sync::Arc;
 use serde_json::Value;
 use sluice_crds::POD_PREFIX;
 use sluice_engine::{Admission, Borrowing, ClusterQueueName, LocalQueueKey, Time, WorkloadId};
-use sluice_kinds::QueueGates;
 use sluice_kinds::metadata;
 use sluice_kinds::pod::{PodMode, PodPhase, PodView};
 use sluice_kinds::priority_classes::PriorityFrom;
-use sluice_kinds::view::{LabelledQueue, QueueLabels};
+use sluice_kinds::view::LabelledQueue;
 use sluice_translate as translate;
 use sluice_translate::ReleasedPod;
 
@@ -21,17 +20,16 @@ use crate::simulate::play::Start;
 use crate::simulate::quotas::Quotas;
 use crate::simulate::span::Moment;
 
-/// The job that a pod stands for; none if it is not admitted by itself, is held by gates, or has ended.
+/// The job that a pod with this `view` stands for; none if it is not admitted by itself, is held by gates, or has ended.
 ///
 /// # Errors
 /// All that is wrong with it.
 pub fn standing(
     object: &Value,
-    queue_labels: &QueueLabels,
+    view: PodView,
     quotas: &Quotas,
     jobs: &mut Jobs,
 ) -> Result<Option<InputJob>, Vec<String>> {
-    let view = PodView::read(object, queue_labels, &QueueGates::default());
     let (PodMode::Single, LabelledQueue::Named(queue), PodPhase::Live) =
         (&view.mode, &view.queue, view.phase)
     else {

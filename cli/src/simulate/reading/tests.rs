@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::rules::queue_names::QueueAliases;
 use crate::rules::shipped::SHIPPED;
 use crate::simulate::{Terms, WhatIf, estimate};
 
@@ -245,6 +246,14 @@ fn of_train(api_version: &str, uid: &str, spec: &Value) -> Document {
     document(own("Workload", &metadata, spec))
 }
 
+/// That a job takes a minute.
+fn a_minute() -> estimate::Assumed {
+    estimate::Assumed {
+        duration: Some(Duration::from_mins(1)),
+        ..estimate::Assumed::default()
+    }
+}
+
 /// Volcano has a Job, too.
 #[test]
 fn kinds_of_one_name_have_estimates_of_their_own() {
@@ -257,11 +266,41 @@ fn kinds_of_one_name_have_estimates_of_their_own() {
     for documents in [[fits.clone(), never.clone()], [never, fits]] {
         let mut seen = cluster(None, PodDefaults::default());
         seen.documents.extend(documents);
-        let minute = Some(Duration::from_mins(1));
-        let estimated = estimate::of_seen(seen, &["u", "v"], minute, |_| true);
+        let estimated = estimate::of_seen(seen, &["u", "v"], &a_minute(), |_| true);
         let (answers, _) = estimated.unwrap();
         assert!(answers[0].is_ok() && answers[1].is_err(), "{answers:?}");
     }
+}
+
+/// The webhooks write no label of Sluice's own beside an alias of the queue label.
+#[test]
+fn a_pod_that_is_queued_by_an_alias_is_estimated_or_told_of() {
+    let gate = "sluice.dev/queue-allocation-gate";
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": "web-1", "namespace": "a", "uid": "u", "annotations": {gate: "true"},
+            "labels": {"kueue.x-k8s.io/queue-name": "main", "sluice.dev/managed": "true"}},
+        "spec": {"schedulingGates": [{"name": gate}], "containers": spec()["containers"]},
+    });
+    let estimated = |names| {
+        let mut seen = cluster(None, PodDefaults::default());
+        seen.documents.push(document(pod.clone()));
+        let assumed = estimate::Assumed {
+            names,
+            ..a_minute()
+        };
+        estimate::of_seen(seen, &["pod/u"], &assumed, |_| true).unwrap()
+    };
+    let (answers, notes) = estimated(QueueNames::default());
+    assert!(
+        answers[0].is_err() && notes.len() == 1,
+        "{answers:?} {notes:?}"
+    );
+    let (answers, notes) = estimated(QueueAliases::of_kueue().names());
+    assert!(
+        answers[0].is_ok() && notes.is_empty(),
+        "{answers:?} {notes:?}"
+    );
 }
 
 /// A server that is newer than the plugin has fields that the plugin does not know.
@@ -270,8 +309,7 @@ fn an_estimate_tells_what_it_leaves_out() {
     let workload = |spec: Value| {
         let mut seen = cluster(None, PodDefaults::default());
         seen.documents.push(of_train("batch/v1", "u", &spec));
-        let minute = Some(Duration::from_mins(1));
-        estimate::of_seen(seen, &["u", "nosuch"], minute, |_| true).unwrap()
+        estimate::of_seen(seen, &["u", "nosuch"], &a_minute(), |_| true).unwrap()
     };
     let mut spec = json!({"queueName": "main", "podSets": [{"name": "main", "count": 1, "requests": {"cpu": "1"}}]});
     let why = |answer: &estimate::Answer| answer.as_ref().err().map(ToString::to_string);

@@ -156,6 +156,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::simulate::Assumed;
 
     const SLUICE: &str = "/apis/sluice.dev/v1alpha1/namespaces/blue";
     const VOLCANO: &str = "/apis/batch.volcano.sh/v1alpha1/namespaces/blue/jobs";
@@ -210,7 +211,7 @@ mod tests {
             Ok::<_, Infallible>(Response::builder().status(code).body(body).unwrap())
         });
         let client = Client::new(answering, "default");
-        let viewer = Viewer::new(client, String::new(), "blue".to_owned(), None);
+        let viewer = Viewer::new(client, String::new(), "blue".to_owned(), Assumed::default());
         let job = async |word, name| {
             let life = viewer.job("blue", word, name).await?;
             Ok::<_, Problem>(serde_json::to_value(life).unwrap())

@@ -30,3 +30,37 @@ impl Viewer {
         Ok(Answer::new(Jobs { jobs }, problems))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::live::tests::with_a_pod_of_kueue;
+    use crate::rules::queue_names::{QueueAliases, QueueNames};
+    use crate::simulate::Assumed;
+
+    #[tokio::test]
+    async fn pods_that_are_queued_by_an_alias_are_shown_or_told_of() {
+        let shown = async |names| {
+            let assumed = Assumed {
+                names,
+                ..Assumed::default()
+            };
+            let (client, namespace) = (with_a_pod_of_kueue(), "blue".to_owned());
+            let viewer = Viewer::new(client, String::new(), namespace, assumed);
+            let answer = viewer.jobs(Some("blue")).await.unwrap();
+            let answer = serde_json::to_value(&answer).unwrap();
+            let notes = answer["problems"].to_string();
+            (answer["jobs"][0]["name"].clone(), notes)
+        };
+        let (name, notes) = shown(QueueNames::default()).await;
+        assert!(
+            name.is_null() && notes.contains("1 pod that Sluice manages"),
+            "{notes}"
+        );
+        let (name, notes) = shown(QueueAliases::of_kueue().names()).await;
+        assert_eq!(name, json!("web-1"));
+        assert!(!notes.contains("left out"), "{notes}");
+    }
+}

@@ -103,7 +103,7 @@ impl Viewer {
         let estimated = estimate_starts_beside(
             &self.client,
             jobs,
-            self.duration,
+            self.assumed.clone(),
             under_way,
             &mut problems.tell(),
         )
@@ -135,6 +135,7 @@ mod tests {
     use kube::client::Body;
 
     use super::*;
+    use crate::simulate::Assumed;
 
     /// The page asks again of itself where nothing but another estimate is in the way.
     #[tokio::test]
@@ -144,7 +145,7 @@ mod tests {
             Ok::<_, Infallible>(refused.body(Body::empty()).unwrap())
         });
         let client = Client::new(refusing, "default");
-        let viewer = Viewer::new(client, String::new(), "blue".to_owned(), None);
+        let viewer = Viewer::new(client, String::new(), "blue".to_owned(), Assumed::default());
         let other = viewer.under_way().unwrap();
         let told = viewer.start("blue", "Job", "train").await.unwrap_err();
         assert_eq!((told.reason, told.status().as_u16()), (Reason::Busy, 503));

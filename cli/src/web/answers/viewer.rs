@@ -12,6 +12,7 @@ use tokio::sync::{Mutex, Semaphore};
 use crate::cluster::{ClusterError, Served};
 use crate::live::listed::list;
 use crate::live::{LiveError, list::Objects};
+use crate::simulate::Assumed;
 use crate::web::problem::{Problem, Problems};
 
 /// How long what the API server serves is believed to be the same.
@@ -26,8 +27,8 @@ pub struct Viewer {
     pub(super) client: Client,
     server: String,
     namespace: String,
-    /// How long a job runs like which none has finished.
-    pub(super) duration: Option<Duration>,
+    /// What he says of the cluster.
+    pub(super) assumed: Assumed,
     served: Arc<Mutex<Option<Known>>>,
     /// An estimate keeps a core busy for seconds: there is one at a time.
     pub(super) estimates: Arc<Semaphore>,
@@ -62,17 +63,12 @@ impl<T> Answer<T> {
 
 impl Viewer {
     /// A caller who looks into `namespace` if he may not look into all.
-    pub fn new(
-        client: Client,
-        server: String,
-        namespace: String,
-        duration: Option<Duration>,
-    ) -> Self {
+    pub fn new(client: Client, server: String, namespace: String, assumed: Assumed) -> Self {
         Self {
             client,
             server,
             namespace,
-            duration,
+            assumed,
             served: Arc::default(),
             estimates: Arc::new(Semaphore::new(1)),
         }
@@ -128,11 +124,16 @@ impl Viewer {
             let own = Some(self.namespace.as_str());
             pods = crate::live::list::pods(&self.client, own, &mut problems.tell()).await;
         }
-        Ok(Objects {
+        let objects = Objects {
             workloads,
             queues,
             pods: problems.or_nothing("pods that are admitted by themselves", pods)?,
-        })
+            names: self.assumed.names.clone(),
+        };
+        if let Some(note) = objects.left_out() {
+            problems.note(note);
+        }
+        Ok(objects)
     }
 
     /// What the API server serves. It is asked without the lock, which nobody holds while he waits for an answer.
@@ -186,7 +187,7 @@ mod tests {
             }
         });
         let client = Client::new(slow, "default");
-        let viewer = Viewer::new(client, String::new(), "blue".to_owned(), None);
+        let viewer = Viewer::new(client, String::new(), "blue".to_owned(), Assumed::default());
         let waits = viewer.clone();
         let waits = tokio::spawn(async move { waits.served().await.map(drop) });
         has_asked.notified().await;

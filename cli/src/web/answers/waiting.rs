@@ -328,6 +328,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::simulate::Assumed;
 
     /// What a tenant is answered: his two jobs, his LocalQueue and his pods, and nothing of ClusterQueues.
     fn tenant(path: &str) -> (u16, Value) {
@@ -360,7 +361,7 @@ mod tests {
             Ok::<_, Infallible>(Response::builder().status(code).body(body).unwrap())
         });
         let client = Client::new(answering, "default");
-        let viewer = Viewer::new(client, String::new(), "blue".to_owned(), None);
+        let viewer = Viewer::new(client, String::new(), "blue".to_owned(), Assumed::default());
         let told = async |queue| {
             let answer = viewer.waiting(queue).await.unwrap();
             let answer = serde_json::to_value(&answer).unwrap();

@@ -4,23 +4,23 @@ use std::slice;
 
 use serde_json::Value;
 use sluice_crds::POD_GROUP_LABEL;
+use sluice_kinds::Problem;
 use sluice_kinds::devices::uncounted;
 use sluice_kinds::metadata::labels;
-use sluice_kinds::pod::PodView;
 use sluice_kinds::pod_hold::{MadeFor, PodHold};
 use sluice_kinds::requests::{PodDefaults, pod_requests};
-use sluice_kinds::view::{LabelledQueue, PodSetView, QueueLabels};
-use sluice_kinds::{Problem, QueueGates};
+use sluice_kinds::view::{LabelledQueue, PodSetView};
+
+use crate::rules::queue_names::QueueNames;
 
 /// How a pod that is created would wait.
-pub fn hold(object: &Value, queue_labels: &QueueLabels) -> Option<PodHold> {
-    let gates = QueueGates::default();
-    PodHold::at_creation(object, queue_labels, &gates, MadeFor::Unknown)
+pub fn hold(object: &Value, names: &QueueNames) -> Option<PodHold> {
+    PodHold::at_creation(object, &names.labels, &names.gates, MadeFor::Unknown)
 }
 
 /// Why a pod is no job that can be asked about; none if it is one.
-pub fn no_job(object: &Value, queue_labels: &QueueLabels) -> Option<Problem> {
-    match hold(object, queue_labels) {
+pub fn no_job(object: &Value, names: &QueueNames) -> Option<Problem> {
+    match hold(object, names) {
         Some(PodHold::Single) => None,
         Some(PodHold::Group) => Some(Problem::forbidden(
             format!("metadata.labels[{POD_GROUP_LABEL}]"),
@@ -28,7 +28,7 @@ pub fn no_job(object: &Value, queue_labels: &QueueLabels) -> Option<Problem> {
              itself, or an object that a JobKind reads",
         )),
         Some(PodHold::Gates) | None => {
-            let labels: Vec<&str> = queue_labels.keys().collect();
+            let labels: Vec<&str> = names.labels.keys().collect();
             let field = format!("metadata.labels[{}]", labels.join(", "));
             let rule = "the LocalQueue in which the pod is admitted by itself";
             Some(Problem::required(field, rule))
@@ -40,20 +40,19 @@ pub fn no_job(object: &Value, queue_labels: &QueueLabels) -> Option<Problem> {
 /// admitted by itself, or names no queue.
 pub fn read(
     object: &Value,
-    queue_labels: &QueueLabels,
+    names: &QueueNames,
     defaults: &PodDefaults,
 ) -> Result<Option<(String, PodSetView)>, Vec<Problem>> {
-    let named = labels(object, queue_labels.keys());
-    let queue = match queue_labels.read(&named) {
+    let named = labels(object, names.labels.keys());
+    let queue = match names.labels.read(&named) {
         LabelledQueue::Named(queue) => queue,
         LabelledQueue::None => return Ok(None),
         LabelledQueue::Invalid(problem) => return Err(vec![problem]),
     };
-    if hold(object, queue_labels) != Some(PodHold::Single) {
+    if hold(object, names) != Some(PodHold::Single) {
         return Ok(None);
     }
-    let view = PodView::read(object, queue_labels, &QueueGates::default());
-    let asks = view.asks?;
+    let asks = names.read(object).asks?;
     let claims = uncounted(slice::from_ref(&asks));
     if !claims.is_empty() {
         return Err(claims);

@@ -1,0 +1,199 @@
+//! The names by which objects ask for a queue: Sluice's own, and the aliases that its configuration adds. Only the
+//! controller reads the configuration, so aliases are options here.
+
+use std::sync::Arc;
+
+use clap::{Args, ValueEnum};
+use serde_json::Value;
+use sluice_kinds::QueueGates;
+use sluice_kinds::metadata::annotation_text;
+use sluice_kinds::pod::{PodMode, PodPhase, PodView};
+use sluice_kinds::view::{LabelledQueue, QueueLabels};
+
+const KUEUE_LABEL: &str = "kueue.x-k8s.io/queue-name";
+const VOLCANO_GATE: &str = "scheduling.volcano.sh/queue-allocation-gate";
+
+/// The options for aliases of the queue label.
+#[derive(Debug, Clone, Default, Args)]
+pub struct LabelAliases {
+    /// Labels that name a queue besides sluice.dev/queue-name, as in Sluice's configuration.
+    #[arg(long, value_name = "KEY", value_delimiter = ',')]
+    queue_label_aliases: Vec<String>,
+    /// The keys of other systems that name a queue, as in Sluice's configuration: Kueue, Volcano.
+    #[arg(
+        long,
+        value_name = "PRESET",
+        value_delimiter = ',',
+        hide_possible_values = true
+    )]
+    alias_presets: Vec<Preset>,
+}
+
+/// The options for aliases of all that is read under several names. For every other alias the webhooks write Sluice's own
+/// key.
+#[derive(Debug, Clone, Default, Args)]
+pub struct QueueAliases {
+    #[command(flatten)]
+    labels: LabelAliases,
+    /// Names of the queue gate besides sluice.dev/queue-allocation-gate, as in Sluice's configuration.
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    queue_gate_aliases: Vec<String>,
+}
+
+/// Another system.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "PascalCase")]
+pub enum Preset {
+    Kueue,
+    Volcano,
+}
+
+/// The names of the queue label and of the queue gate.
+#[derive(Debug, Clone, Default)]
+pub struct QueueNames {
+    /// The labels that name a queue.
+    pub labels: QueueLabels,
+    /// The gates by which a pod waits for its queue.
+    pub gates: QueueGates,
+}
+
+impl LabelAliases {
+    /// The labels that name a queue.
+    pub fn labels(&self) -> QueueLabels {
+        let preset = self.has(Preset::Kueue).then_some(KUEUE_LABEL);
+        let preset = preset.map(str::to_owned).into_iter();
+        QueueLabels::new(preset.chain(self.queue_label_aliases.iter().cloned()))
+    }
+
+    /// Whether the keys of another system are asked for.
+    pub fn has(&self, preset: Preset) -> bool {
+        self.alias_presets.contains(&preset)
+    }
+
+    /// Those of Kueue.
+    #[cfg(test)]
+    pub fn of_kueue() -> Self {
+        Self {
+            alias_presets: vec![Preset::Kueue],
+            ..Self::default()
+        }
+    }
+}
+
+impl QueueAliases {
+    /// Those of Kueue.
+    #[cfg(test)]
+    pub fn of_kueue() -> Self {
+        Self {
+            labels: LabelAliases::of_kueue(),
+            ..Self::default()
+        }
+    }
+
+    /// All names, Sluice's own first.
+    pub fn names(&self) -> QueueNames {
+        let preset = self.labels.has(Preset::Volcano).then_some(VOLCANO_GATE);
+        let preset = preset.map(str::to_owned).into_iter();
+        QueueNames {
+            labels: self.labels.labels(),
+            gates: QueueGates::new(preset.chain(self.queue_gate_aliases.iter().cloned())),
+        }
+    }
+}
+
+impl QueueNames {
+    /// What a pod says, as a controller with these names reads it.
+    pub fn read(&self, pod: &Value) -> PodView {
+        PodView::read(pod, &self.labels, &self.gates)
+    }
+}
+
+/// Whether a pod that Sluice manages asks for its queue by a name that is not among those it was read with: it names no
+/// queue, or waits behind a gate that it asked for by an annotation, as for a queue gate.
+pub fn has_unknown_queue(pod: &Value, view: &PodView) -> bool {
+    let is_missed = match view.mode {
+        PodMode::Single => view.queue == LabelledQueue::None,
+        PodMode::Child => {
+            let is_asked_for = |gate: &Arc<str>| annotation_text(pod, gate) == Some("true");
+            view.other_gates.iter().any(is_asked_for)
+        }
+        PodMode::Group(_) => false,
+    };
+    is_missed && view.phase == PodPhase::Live
+}
+
+/// The note that so many pods are left out, if any are.
+pub fn unknown_queue_note(pods: usize) -> Option<String> {
+    let pods = match pods {
+        0 => return None,
+        1 => "1 pod that Sluice manages is".to_owned(),
+        _ => format!("{pods} pods that Sluice manages are"),
+    };
+    Some(format!(
+        "left out: {pods} queued by no known label or gate; if Sluice's configuration has aliases, name them with \
+         --alias-presets, --queue-label-aliases and --queue-gate-aliases"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{Command, FromArgMatches as _};
+    use serde_json::json;
+
+    use super::*;
+
+    fn names(arguments: &[&str]) -> QueueNames {
+        let command = QueueAliases::augment_args(Command::new("list"));
+        let words = ["list"].iter().chain(arguments);
+        let aliases = QueueAliases::from_arg_matches(&command.get_matches_from(words));
+        aliases.unwrap().names()
+    }
+
+    /// The webhooks write no key of Sluice's own beside these.
+    #[test]
+    fn a_pod_is_queued_by_aliases() {
+        let pod = |label: &str, gate: &str| {
+            json!({
+                "metadata": {"labels": {label: "main", "sluice.dev/managed": "true"}, "annotations": {gate: "true"}},
+                "spec": {"schedulingGates": [{"name": gate}], "containers": [{"name": "c"}]},
+            })
+        };
+        let own = ("sluice.dev/queue-name", "sluice.dev/queue-allocation-gate");
+        let pods = [
+            pod(own.0, own.1),
+            pod(KUEUE_LABEL, own.1),
+            pod(own.0, VOLCANO_GATE),
+        ];
+        let cases: [(&[&str], [bool; 3]); 5] = [
+            (&[], [true, false, false]),
+            (&["--alias-presets", "Kueue"], [true, true, false]),
+            (&["--alias-presets", "Kueue,Volcano"], [true, true, true]),
+            (&["--queue-label-aliases", KUEUE_LABEL], [true, true, false]),
+            (&["--queue-gate-aliases", VOLCANO_GATE], [true, false, true]),
+        ];
+        for (arguments, expected) in cases {
+            let names = names(arguments);
+            let views = pods.each_ref().map(|pod| names.read(pod));
+            let is_queued = |view: &PodView| {
+                view.mode == PodMode::Single
+                    && view.queue_gate.is_some()
+                    && matches!(view.queue, LabelledQueue::Named(_))
+            };
+            assert_eq!(views.each_ref().map(is_queued), expected, "{arguments:?}");
+            for ((pod, view), is_found) in pods.iter().zip(&views).zip(expected) {
+                assert_eq!(has_unknown_queue(pod, view), !is_found, "{arguments:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn pods_of_jobs_are_not_missed() {
+        let pod = json!({
+            "metadata": {"labels": {"sluice.dev/managed": "true"}, "annotations": {"sluice.dev/pod-set": "main"}},
+            "spec": {"containers": [{"name": "c"}]},
+        });
+        let view = QueueNames::default().read(&pod);
+        assert!(!has_unknown_queue(&pod, &view));
+        assert_eq!(unknown_queue_note(0), None);
+    }
+}
