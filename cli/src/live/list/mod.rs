@@ -70,8 +70,12 @@ impl List {
                 let is_shown = self.finished || job.state != State::Finished;
                 is_shown && self.queue.as_ref().is_none_or(|queue| *queue == job.queue)
             });
-            if let Err(why) = tell_places(client, &mut jobs).await {
-                let text = format!("places are counted among the jobs listed here: {why}");
+            let told = tell_places(client, &mut jobs).await.unwrap_or_else(|why| {
+                Some(format!(
+                    "places are counted among the jobs listed here: {why}"
+                ))
+            });
+            if let Some(text) = told {
                 note(Told::Note(text))?;
             }
             if self.start {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use kube::Client;
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 
 use super::super::jobs::{Job, State, sort};
 use super::super::listed::{Unseen, visible};
@@ -44,20 +44,22 @@ struct Owner {
 }
 
 /// Gives each pending job its place and its priority in its queue, as the API tells, and brings them into that order.
+/// Returns the note about the queues that are not asked about, if there are too many.
 ///
 /// # Errors
 /// Why the API does not tell; then the jobs after that keep the places that were counted here.
-pub async fn tell_places(client: &Client, jobs: &mut [Job]) -> Result<(), Unseen> {
+pub async fn tell_places(client: &Client, jobs: &mut [Job]) -> Result<Option<String>, Unseen> {
     let told = place_all(client, jobs).await;
     sort(jobs);
     told
 }
 
-async fn place_all(client: &Client, jobs: &mut [Job]) -> Result<(), Unseen> {
+async fn place_all(client: &Client, jobs: &mut [Job]) -> Result<Option<String>, Unseen> {
     let pending = jobs.iter().filter(|job| job.is_queued());
     let queues: BTreeSet<(String, String)> = pending
         .map(|job| (job.namespace.clone(), job.queue.clone()))
         .collect();
+    let left_out = queues.len().saturating_sub(QUEUES_MAX);
     for (namespace, queue) in queues.into_iter().take(QUEUES_MAX) {
         let path = format!("namespaces/{namespace}/localqueues/{queue}");
         let found: Vec<Pending> = match all_pending(client, &path, usize::MAX).await {
@@ -68,7 +70,21 @@ async fn place_all(client: &Client, jobs: &mut [Job]) -> Result<(), Unseen> {
         let of_queue = |job: &&mut Job| job.namespace == namespace && job.queue == queue;
         place(&found, jobs.iter_mut().filter(of_queue));
     }
-    Ok(())
+    Ok((0 < left_out).then(|| {
+        format!(
+            "places are asked of {QUEUES_MAX} LocalQueues, and counted among the jobs listed here in {left_out} more"
+        )
+    }))
+}
+
+/// How many wait in the queue below `path`.
+///
+/// # Errors
+/// Why the API does not tell.
+pub async fn total_pending(client: &Client, path: &str) -> Result<usize, Unseen> {
+    let page = format!("{path}/pendingworkloads?limit=1");
+    let summary: Summary<IgnoredAny> = visible(client, &page).await?;
+    Ok(summary.total)
 }
 
 /// How many wait in the queue below `path`, and the first of them: at most `most`, and what is left of a page.
@@ -129,6 +145,10 @@ fn place<'a>(found: &[Pending], jobs: impl Iterator<Item = &'a mut Job>) {
 
 #[cfg(test)]
 mod tests {
+    use std::convert::Infallible;
+
+    use http::{Request, Response};
+    use kube::client::Body;
     use serde_json::json;
 
     use super::*;
@@ -153,6 +173,30 @@ mod tests {
             no_estimate: None,
             order: (0, String::new()),
         }
+    }
+
+    #[tokio::test]
+    async fn queues_that_are_too_many_are_told_of() {
+        let answering = tower::service_fn(async |_: Request<Body>| {
+            let none = json!({"total": 0, "items": []}).to_string();
+            Ok::<_, Infallible>(Response::new(Body::from(none.into_bytes())))
+        });
+        let client = Client::new(answering, "default");
+        let told = async |queues| {
+            let of_queue = |number: usize| Job {
+                queue: format!("q{number}"),
+                ..job("Job", "a", Some("a-1"))
+            };
+            let mut jobs: Vec<Job> = (0..queues).map(of_queue).collect();
+            tell_places(&client, &mut jobs).await.unwrap()
+        };
+        assert_eq!(told(QUEUES_MAX).await, None);
+        assert_eq!(
+            told(QUEUES_MAX + 2).await.as_deref(),
+            Some(
+                "places are asked of 200 LocalQueues, and counted among the jobs listed here in 2 more"
+            )
+        );
     }
 
     #[test]

@@ -23,8 +23,13 @@ impl Viewer {
         let mut problems = Problems::default();
         let objects = self.objects(namespace, &mut problems).await?;
         let mut jobs = objects.jobs();
-        if let Err(why) = tell_places(&self.client, &mut jobs).await {
-            let text = format!("places are counted among the jobs that you may list: {why}");
+        let told = tell_places(&self.client, &mut jobs).await;
+        let told = told.unwrap_or_else(|why| {
+            Some(format!(
+                "places are counted among the jobs that you may list: {why}"
+            ))
+        });
+        if let Some(text) = told {
             problems.note(text);
         }
         Ok(Answer::new(Jobs { jobs }, problems))
