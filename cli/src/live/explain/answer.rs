@@ -119,7 +119,7 @@ impl Place {
         Self::deserialize(explanation).ok()
     }
 
-    /// Gives it to a job. One that waits and is in no list yet has no place.
+    /// Gives it to a job. One that waits and is in no list yet has no place. How many wait is not said with it.
     pub fn give_to(self, job: &mut Job) {
         job.priority = self.priority.unwrap_or(job.priority);
         if job.is_queued() {
@@ -127,8 +127,7 @@ impl Place {
                 .position_in_local_queue
                 .map(|before| before.saturating_add(1));
             job.ahead = self.position_in_cluster_queue;
-            let pending = job.pending.max(job.place);
-            job.pending = pending.filter(|_| job.place.is_some());
+            job.pending = None;
         }
     }
 }

@@ -14,7 +14,7 @@ use sluice_kinds::gates::{self, GateState};
 use sluice_kinds::view::LabelledQueue;
 
 use super::super::jobs::{Called, Job, KindNames, State};
-use super::super::list::Objects;
+use super::super::list::{Objects, total_pending};
 use super::super::listed::{self, Unseen};
 use super::super::outcome::LiveError;
 use super::super::queues::{Node, trees};
@@ -162,6 +162,7 @@ pub async fn explained(
     let mut placed = job.clone();
     if let Some(place) = explanation.as_ref().and_then(Place::read) {
         place.give_to(&mut placed);
+        placed.pending = pending(client, &placed).await;
     }
     Ok(Some(Explained {
         start: None,
@@ -214,6 +215,15 @@ async fn explanation(client: &Client, job: &Job) -> Result<Option<Value>, Unseen
         (None, _) => return Ok(None),
     };
     ask(client, job, (resource, name)).await.map(Some)
+}
+
+/// How many are pending in the LocalQueue of a job that has a place there; none if that is not answered, or if it is of a
+/// later moment than the place and does not go with it.
+async fn pending(client: &Client, job: &Job) -> Option<usize> {
+    let place = job.place?;
+    let path = format!("namespaces/{}/localqueues/{}", job.namespace, job.queue);
+    let total = total_pending(client, &path).await.ok()?;
+    Some(total).filter(|total| place <= *total)
 }
 
 /// The explanation of a job, by the resource and the name by which visibility.sluice.dev knows it.
@@ -323,26 +333,36 @@ mod tests {
         assert_eq!(shown(stops), [waits, "Admitted=False (Evicted)"]);
     }
 
-    /// The caller sees two jobs of his queue, and the leader also knows a class, and a job that is new.
+    /// The caller sees one job of his queue, and the leader also knows a class, and jobs that are new.
     #[tokio::test]
     async fn the_place_and_the_priority_are_those_of_the_controller() {
-        let answering = tower::service_fn(async |request: Request<Body>| {
-            let body = match request.uri().path() {
-                "/apis/visibility.sluice.dev/v1alpha1/namespaces/blue/pods/single/explanation" => {
-                    json!({"priority": 1000, "positionInLocalQueue": 2, "positionInClusterQueue": 7})
-                }
-                _ => json!({"metadata": {}, "items": []}),
-            };
-            let body = Body::from(body.to_string().into_bytes());
-            Ok::<_, Infallible>(Response::new(body))
-        });
-        let client = Client::new(answering, "default");
-        let found = explained(&client, &objects(), SINGLE, &mut |_| Ok(())).await;
-        let job = found.unwrap().unwrap().job;
-        assert_eq!(
-            (job.priority, job.place, job.pending, job.ahead),
-            (1000, Some(3), Some(3), Some(7))
-        );
+        // What is told of the LocalQueue, and how many wait by that: nothing else says it.
+        for (queue, pending) in [
+            (json!({"total": 10, "items": []}), Some(10)),
+            (json!({"total": 2, "items": []}), None),
+            (json!({}), None),
+        ] {
+            let answering = tower::service_fn(move |request: Request<Body>| {
+                let path = request.uri().path();
+                let below = "/apis/visibility.sluice.dev/v1alpha1/namespaces/blue/";
+                let body = match path.strip_prefix(below).unwrap_or_default() {
+                    "pods/single/explanation" => {
+                        json!({"priority": 1000, "positionInLocalQueue": 2, "positionInClusterQueue": 7})
+                    }
+                    "localqueues/main/pendingworkloads" => queue.clone(),
+                    _ => json!({"metadata": {}, "items": []}),
+                };
+                let body = Body::from(body.to_string().into_bytes());
+                async move { Ok::<_, Infallible>(Response::new(body)) }
+            });
+            let client = Client::new(answering, "default");
+            let found = explained(&client, &objects(), SINGLE, &mut |_| Ok(())).await;
+            let job = found.unwrap().unwrap().job;
+            assert_eq!(
+                (job.priority, job.place, job.pending, job.ahead),
+                (1000, Some(3), pending, Some(7))
+            );
+        }
     }
 
     #[tokio::test]

@@ -19,7 +19,8 @@ pub(super) fn text(explained: &Explained, now: Timestamp) -> String {
     let since = job.since.map(|since| format!(" for {}", age(since, now)));
     let place = match (job.place, job.pending) {
         (Some(place), Some(pending)) => format!("{place} of {pending}"),
-        _ => NONE.to_owned(),
+        (Some(place), None) => place.to_string(),
+        (None, _) => NONE.to_owned(),
     };
     let queue = match &explained.cluster_queue {
         Some(cluster_queue) => format!("{} (ClusterQueue {cluster_queue})", job.queue),

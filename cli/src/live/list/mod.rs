@@ -5,7 +5,7 @@
 mod places;
 mod starts;
 
-pub use self::places::{all_pending, tell_places};
+pub use self::places::{all_pending, tell_places, total_pending};
 pub use self::starts::{estimate_starts, estimate_starts_beside};
 
 use std::collections::BTreeMap;
