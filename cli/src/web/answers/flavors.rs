@@ -41,7 +41,7 @@ impl Viewer {
     /// The API server does not answer.
     pub async fn flavors(&self) -> Result<Answer<Flavors>, Problem> {
         let mut problems = Problems::default();
-        let objects: Vec<ResourceFlavor> = self.list(None, &mut problems).await?;
+        let objects: Vec<ResourceFlavor> = self.list_of_cluster(&mut problems).await?;
         let nodes = status::nodes(&self.client, &mut problems.tell()).await;
         let nodes = problems.or_nothing("clusterqueues and cohorts", nodes)?;
         let cohorts = list(&self.client, None, None, &mut problems.tell()).await;

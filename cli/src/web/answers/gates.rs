@@ -49,7 +49,7 @@ impl Viewer {
     /// The API server does not answer.
     pub async fn gates(&self) -> Result<Answer<Gates>, Problem> {
         let mut problems = Problems::default();
-        let objects: Vec<GateObject> = self.list(None, &mut problems).await?;
+        let objects: Vec<GateObject> = self.list_of_cluster(&mut problems).await?;
         let queues: Vec<LocalQueue> = self.list(None, &mut problems).await?;
         let gates: Vec<WithObject> = objects.into_iter().map(with_object).collect();
         let mut others = held(&queues);
@@ -90,4 +90,58 @@ fn held(queues: &[LocalQueue]) -> BTreeMap<String, Vec<Held>> {
         held.sort_by_key(|held| held.since);
     }
     gates
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use http::{Request, Response};
+    use kube::Client;
+    use kube::client::Body;
+    use serde_json::json;
+
+    use super::*;
+    use crate::simulate::Assumed;
+
+    /// A tenant with a RoleBinding, who may list nothing in the whole cluster: there are no Gates in a namespace, so that
+    /// the API server would not find such a path.
+    #[tokio::test]
+    async fn gates_are_not_looked_for_in_a_namespace() {
+        let answering = tower::service_fn(async |request: Request<Body>| {
+            let (code, body) = match request.uri().path() {
+                "/apis/sluice.dev/v1alpha1/namespaces/blue/localqueues" => {
+                    (200, json!({"metadata": {}, "items": []}).to_string())
+                }
+                path if path.contains("/namespaces/") => (404, "404 page not found\n".to_owned()),
+                _ => {
+                    let status = json!({"kind": "Status", "status": "Failure", "reason": "Forbidden", "code": 403,
+                        "message": "not for you"});
+                    (403, status.to_string())
+                }
+            };
+            let body = Body::from(body.into_bytes());
+            Ok::<_, Infallible>(Response::builder().status(code).body(body).unwrap())
+        });
+        let client = Client::new(answering, "default");
+        let viewer = Viewer::new(client, String::new(), "blue".to_owned(), Assumed::default());
+        let told = serde_json::to_value(viewer.gates().await.unwrap()).unwrap();
+        assert_eq!(told["gates"], json!([]));
+        let problems = told["problems"].as_array().unwrap().iter();
+        let problems: Vec<_> = problems
+            .map(|problem| {
+                (
+                    problem["what"].as_str().unwrap(),
+                    problem["reason"].as_str().unwrap(),
+                )
+            })
+            .collect();
+        assert_eq!(
+            problems,
+            [
+                ("gates", "Forbidden"),
+                ("localqueues of other namespaces", "Forbidden")
+            ]
+        );
+    }
 }

@@ -4,6 +4,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use kube::core::{ClusterResourceScope, NamespaceResourceScope};
 use kube::{Client, Resource};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -84,6 +85,18 @@ impl Viewer {
         }
     }
 
+    /// The objects of a kind that is in no namespace.
+    pub(super) async fn list_of_cluster<K>(
+        &self,
+        problems: &mut Problems,
+    ) -> Result<Vec<K>, Problem>
+    where
+        K: Resource<DynamicType = (), Scope = ClusterResourceScope> + DeserializeOwned + Debug,
+    {
+        let found = list(&self.client, None, None, &mut problems.tell()).await;
+        problems.or_nothing(&K::plural(&()), found)
+    }
+
     /// The objects of a kind in a namespace, or in all that the caller may list.
     pub(super) async fn list<K>(
         &self,
@@ -91,7 +104,7 @@ impl Viewer {
         problems: &mut Problems,
     ) -> Result<Vec<K>, Problem>
     where
-        K: Resource<DynamicType = ()> + DeserializeOwned + Debug,
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + DeserializeOwned + Debug,
     {
         let what = K::plural(&()).into_owned();
         let found = list(&self.client, namespace, None, &mut problems.tell()).await;
