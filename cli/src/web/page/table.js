@@ -18,9 +18,9 @@ export function table({ label, columns, rows, key, group, query, noun = "row", p
   const shown = rows.slice((page - 1) * ROWS, page * ROWS);
   return h("div.sheet", null,
     h("table.stacks", { "aria-label": label, "aria-rowcount": rows.length + 1 },
-      h("thead", null, h("tr", null, columns.map(({ title, kind }) => h("th", { scope: "col", class: kind }, title)))),
-      h("tbody", null, shown.map((row) =>
-        h("tr", { "data-key": key(row), class: group?.(row) ? "group" : null }, columns.map((column) => cell(column, row, column === header)))))),
+      h("thead", null, h("tr", { "aria-rowindex": 1 }, columns.map(({ title, kind }) => h("th", { scope: "col", class: kind }, title)))),
+      h("tbody", null, shown.map((row, index) =>
+        h("tr", { "data-key": key(row), "aria-rowindex": (page - 1) * ROWS + index + 2, class: group?.(row) ? "group" : null }, columns.map((column) => cell(column, row, column === header)))))),
     last > 1 && turn(page, last, rows.length, pages, noun));
 }
 

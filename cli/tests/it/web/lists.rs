@@ -42,6 +42,10 @@ async fn each_list_of_a_view_has_pages_of_its_own() -> Result<()> {
         .see(&["101–101 of 101 rows", "\nq-100", "1–100 of 101 LocalQueues"])
         .await?;
     ensure!(!stage.has("\nq-000").await?, "two pages are shown");
+    // Of the whole table: the header is its first row.
+    let rows = "[...document.querySelector('table').rows].map((row) => row.ariaRowIndex).join()";
+    let rows: String = stage.value(rows).await?;
+    ensure!(rows == "1,102", "{rows}");
     stage.browser.search("q-00").await?;
     stage.browser.see(&["\nq-000"]).await?;
     let query: String = stage.value("location.search").await?;
