@@ -237,8 +237,8 @@ impl<'a> Line<'a> {
             (["create", ..], "cluster_queue") => Some(Names::ClusterQueues),
             (["create", ..], "cohort") => Some(Names::Cohorts),
             (["hold" | "resume"], "object") => objects(&["clusterqueue", "localqueue"]),
-            (["evict" | "reactivate"], "object") => objects(&["podgroup"]),
-            (["explain"], "object") => objects(&["pod", "podgroup"]),
+            (["evict" | "reactivate"], "object") => objects(&["podgroup", "workload"]),
+            (["explain"], "object") => objects(&["pod", "podgroup", "workload"]),
             (["gates", "lift"], "object") => objects(&["pod"]),
             _ => None,
         }

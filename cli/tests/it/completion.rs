@@ -127,7 +127,10 @@ async fn live_names_are_completed_with_the_rights_of_the_caller() -> Result<()> 
     cp.kubectl(labelled, None).await?.ok()?;
     let admin = cp.kubeconfig();
     for (line, expected) in [
-        ("explain ", &["job/", "pod/", "podgroup/", ":6"][..]),
+        (
+            "explain ",
+            &["job/", "pod/", "podgroup/", "workload/", ":6"][..],
+        ),
         ("hold ", &["clusterqueue/", "job/", "localqueue/", ":6"]),
         ("hold clusterqueue/", &["clusterqueue/team-a", ":4"]),
         (
@@ -136,6 +139,7 @@ async fn live_names_are_completed_with_the_rights_of_the_caller() -> Result<()> 
         ),
         ("explain -n NS job/r", &["job/runs", ":4"]),
         ("evict --namespace=NS podgroup/", &["podgroup/gang", ":4"]),
+        ("evict -n NS workload/ru", &["workload/runs-1", ":4"]),
         ("resume -n NS localqueue/", &["localqueue/main", ":4"]),
         ("list -n NS --queue=", &["main", ":4"]),
         ("gates lift ", &["acme.io/budget", ":4"]),
