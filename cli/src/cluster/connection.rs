@@ -56,6 +56,27 @@ pub struct Namespaces {
     pub all_namespaces: bool,
 }
 
+/// Options for where a command looks.
+pub trait NamespaceOptions: Args {
+    /// The namespace that is asked for; None if these are all.
+    ///
+    /// # Errors
+    /// No namespace has such a name.
+    fn of(&self, cluster: &Cluster) -> Result<Option<String>, ClusterError>;
+}
+
+impl NamespaceOptions for Namespace {
+    fn of(&self, cluster: &Cluster) -> Result<Option<String>, ClusterError> {
+        cluster.one_namespace(self).map(Some)
+    }
+}
+
+impl NamespaceOptions for Namespaces {
+    fn of(&self, cluster: &Cluster) -> Result<Option<String>, ClusterError> {
+        cluster.namespace(self)
+    }
+}
+
 /// A cluster that can be asked.
 pub struct Cluster {
     /// Repeats what the API server is too busy for. A patch that tests what it changes takes effect once all the same.

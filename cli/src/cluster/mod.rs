@@ -16,7 +16,8 @@ mod resource;
 mod runtime;
 
 pub use connection::{
-    Cluster, ClusterError, Connection, Namespace, Namespaces, answer, answer_within,
+    Cluster, ClusterError, Connection, Namespace, NamespaceOptions, Namespaces, answer,
+    answer_within,
 };
 pub use declared::{Declared, declared};
 pub use home::{NAMESPACE, home, is_home};

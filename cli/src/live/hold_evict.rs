@@ -13,7 +13,7 @@ use super::jobs::{Called, group_of, is_admitted_alone, meant};
 use super::listed::list;
 use super::outcome::{EXIT_CODES, Ended, LiveError, object_name};
 use crate::cluster::{
-    Cluster, ClusterError, Connection, Declared, Namespaces, POD_GROUP, Resource, Served, Tell,
+    Cluster, ClusterError, Connection, Declared, Namespace, POD_GROUP, Resource, Served, Tell,
     Told, answer, declared,
 };
 use crate::rules::queue_names::QueueNames;
@@ -30,7 +30,7 @@ const DRAIN: &str = "HoldAndDrain";
 #[derive(Debug, Args)]
 struct Target {
     #[command(flatten)]
-    namespaces: Namespaces,
+    namespace: Namespace,
     #[command(flatten)]
     connection: Connection,
 }
@@ -320,12 +320,9 @@ pub(super) async fn kind_of(client: &Client, word: &str) -> Result<(String, Stri
 }
 
 async fn connect(target: &Target) -> Result<(Cluster, String), LiveError> {
-    if target.namespaces.all_namespaces {
-        return Err(LiveError::OneNamespace);
-    }
     let cluster = Cluster::connect(&target.connection).await?;
-    let namespace = cluster.namespace(&target.namespaces)?;
-    Ok((cluster, namespace.unwrap_or_default()))
+    let namespace = cluster.one_namespace(&target.namespace)?;
+    Ok((cluster, namespace))
 }
 
 async fn patched(

@@ -28,9 +28,6 @@ pub enum LiveError {
     /// The argument names no object.
     #[error("{0:?} names no object: say KIND/NAME, as in {1}")]
     NoObject(String, &'static str),
-    /// All namespaces for one object.
-    #[error("-A does not go with KIND/NAME: an object is in one namespace")]
-    OneNamespace,
     /// What is to be drained is no queue.
     #[error(
         "--drain does not go with {0}: it is for clusterqueue/NAME and localqueue/NAME; hold {0} stops it if it runs"

@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 
+use clap::Subcommand as _;
 use http::{Request, Response};
 use insta::assert_snapshot;
 use k8s_openapi::api::core::v1::Pod;
@@ -48,6 +49,29 @@ pub fn with_a_pod_of_kueue() -> Client {
         Ok::<_, Infallible>(Response::new(Body::from(body.into_bytes())))
     });
     Client::new(service, "default")
+}
+
+/// An object is in one namespace.
+#[test]
+fn what_is_about_one_object_is_not_for_all_namespaces() {
+    let parsed = |line: &str| {
+        let command = super::Live::augment_subcommands(clap::Command::new("sluice"));
+        command
+            .try_get_matches_from(format!("sluice {line}").split(' '))
+            .is_ok()
+    };
+    for command in [
+        "explain job/a",
+        "hold job/a",
+        "resume job/a",
+        "evict job/a",
+        "reactivate job/a",
+        "what-if -f job.yaml",
+    ] {
+        assert!(parsed(&format!("{command} -n blue")), "{command}");
+        assert!(!parsed(&format!("{command} -A")), "{command}");
+    }
+    assert!(parsed("list -A") && parsed("status -A") && parsed("top -A"));
 }
 
 fn now() -> Timestamp {

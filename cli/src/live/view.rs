@@ -8,7 +8,9 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::outcome::{Ended, LiveError, shown};
-use crate::cluster::{Cluster, Connection, Format, Namespaces, Tell, Told, is_closed, reader_gone};
+use crate::cluster::{
+    Cluster, Connection, Format, NamespaceOptions, Namespaces, Tell, Told, is_closed, reader_gone,
+};
 
 /// How long a watch pauses at least between two looks.
 const PAUSE_MIN: Duration = Duration::from_secs(2);
@@ -16,9 +18,9 @@ const PAUSE_MIN: Duration = Duration::from_secs(2);
 /// cluster must not keep its API server busy.
 const PAUSE_PER_LOOK: u32 = 5;
 
-/// The options.
+/// The options: of a command that is about one object it is one namespace.
 #[derive(Debug, Args)]
-pub struct View {
+pub struct View<P: NamespaceOptions = Namespaces> {
     /// Output format: json, yaml, or wide, which has more columns where there are more.
     #[arg(short, long, value_name = "FORMAT", hide_possible_values = true)]
     pub output: Option<Format>,
@@ -27,7 +29,7 @@ pub struct View {
     #[arg(short, long)]
     watch: bool,
     #[command(flatten)]
-    namespaces: Namespaces,
+    place: P,
     #[command(flatten)]
     connection: Connection,
 }
@@ -81,22 +83,10 @@ fn gap(is_later: bool, format: Option<Format>) -> &'static str {
     }
 }
 
-impl View {
+impl<P: NamespaceOptions> View<P> {
     /// Whether it is looked at again and again.
     pub fn is_watch(&self) -> bool {
         self.watch
-    }
-
-    /// That it is about one object.
-    ///
-    /// # Errors
-    /// All namespaces are asked for.
-    pub fn in_one_namespace(&self) -> Result<(), LiveError> {
-        if self.namespaces.all_namespaces {
-            Err(LiveError::OneNamespace)
-        } else {
-            Ok(())
-        }
     }
 
     /// Tells what `look` finds in the namespace, or in all, with its notes: once, or again whenever it is something else.
@@ -109,7 +99,7 @@ impl View {
         mut look: impl AsyncFnMut(&Client, Option<&str>, &mut Tell<'_>) -> Result<Look, LiveError>,
     ) -> Result<Ended, LiveError> {
         let cluster = Cluster::connect(&self.connection).await?;
-        let namespace = cluster.namespace(&self.namespaces)?;
+        let namespace = self.place.of(&cluster)?;
         let look =
             async |note: &mut Tell<'_>| look(&cluster.client, namespace.as_deref(), note).await;
         let looks = self.looks(PAUSE_MIN, tell, look);
@@ -191,7 +181,7 @@ mod tests {
     use crate::cluster::ClusterError;
 
     fn view(arguments: &[&str]) -> View {
-        let command = View::augment_args(Command::new("list"));
+        let command = View::<Namespaces>::augment_args(Command::new("list"));
         let words = ["list"].iter().chain(arguments);
         View::from_arg_matches(&command.get_matches_from(words)).unwrap()
     }

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::clock::Clock;
 use super::export::{Besides, export_with, pod_defaults};
 use super::outcome::{Ended, LiveError, shown};
-use crate::cluster::{Cluster, Connection, Format, Namespaces, Tell, Told};
+use crate::cluster::{Cluster, Connection, Format, Namespace, Tell, Told};
 use crate::input::{self, Document, InputError};
 use crate::rules::queue_names::QueueAliases;
 use crate::simulate::{
@@ -69,7 +69,7 @@ pub struct WhatIf {
     #[arg(short, long, value_name = "FORMAT", hide_possible_values = true)]
     output: Option<Format>,
     #[command(flatten)]
-    namespaces: Namespaces,
+    namespace: Namespace,
     #[command(flatten)]
     connection: Connection,
 }
@@ -80,16 +80,13 @@ impl WhatIf {
     /// # Errors
     /// Wrong usage, or the cluster does not answer.
     pub async fn run(&self, tell: &mut Tell<'_>) -> Result<Ended, LiveError> {
-        if self.namespaces.all_namespaces {
-            return Err(LiveError::OneNamespace);
-        }
         let files = input::objects(&self.filename, self.recursive);
         let files = match files {
             Ok(files) => files,
             Err(errors) => return unreadable(&errors),
         };
         let cluster = Cluster::connect(&self.connection).await?;
-        let namespace = cluster.namespace(&self.namespaces)?.unwrap_or_default();
+        let namespace = cluster.one_namespace(&self.namespace)?;
         let files = in_namespace(files, &namespace);
         let mut seen = export_with(&cluster.client, Besides::JobKinds, tell).await?;
         // What is not about the job may be in another namespace.

@@ -503,10 +503,6 @@ fn misused(admin: &Path) {
             "error: \"main\" names no object: say KIND/NAME, as in localqueue/main or job/train\n",
         ),
         (
-            "hold job/free -A",
-            "error: -A does not go with KIND/NAME: an object is in one namespace\n",
-        ),
-        (
             "hold job/free --drain",
             "error: --drain does not go with job/free: it is for clusterqueue/NAME and localqueue/NAME; hold job/free stops it if it runs\n",
         ),

@@ -27,7 +27,7 @@ use super::jobs::{Called, group_of, meant};
 use super::list::{Objects, estimate_starts};
 use super::outcome::{EXIT_CODES, Ended, LiveError, object_name};
 use super::view::{Look, View};
-use crate::cluster::{POD_GROUP, Served, Tell, answer};
+use crate::cluster::{Namespace, POD_GROUP, Served, Tell, answer};
 use crate::rules::queue_names::QueueAliases;
 use crate::simulate::{Assumed, parse_span};
 
@@ -45,7 +45,7 @@ pub struct Explain {
     #[command(flatten)]
     aliases: QueueAliases,
     #[command(flatten)]
-    view: View,
+    view: View<Namespace>,
 }
 
 /// What the command line calls it.
@@ -63,7 +63,6 @@ impl Explain {
     /// Wrong usage, or the cluster does not answer.
     pub async fn run(&self, tell: &mut Tell<'_>) -> Result<Ended, LiveError> {
         let (word, name) = object_name(&self.object, "job/train")?;
-        self.view.in_one_namespace()?;
         let look = async |client: &Client, namespace: Option<&str>, note: &mut Tell<'_>| {
             let namespace = namespace.unwrap_or_default();
             self.look(client, namespace, (word, name), note).await
