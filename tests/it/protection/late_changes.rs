@@ -16,7 +16,7 @@ both_ways!(what_is_queued_or_gated_too_late_is_refused);
 /// What the policies are to add to an object.
 const LATE: &str = "acme.io/late";
 
-const NOT_HELD: &str = "Forbidden: nothing holds the object, as another mutating webhook or policy changed it after Sluice; have Sluice called after that one, or write this into the manifest";
+const NOT_HELD: &str = "Forbidden: nothing holds the object, as another mutating webhook or policy changed it after Sluice; have Sluice called after that one, or write the queue label or the gate annotation into the manifest";
 
 /// One of two policies. Each changes the object when it is called first, and so the other one is called once more. Then
 /// it adds what the object names.

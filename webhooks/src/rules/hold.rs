@@ -17,7 +17,7 @@ use crate::rules::queue_label::queue_of;
 use crate::rules::{aliases, jobs, pods};
 
 /// What is told of such an object.
-pub(crate) const NOT_HELD: &str = "nothing holds the object, as another mutating webhook or policy changed it after Sluice; have Sluice called after that one, or write this into the manifest";
+pub(crate) const NOT_HELD: &str = "nothing holds the object, as another mutating webhook or policy changed it after Sluice; have Sluice called after that one, or write the queue label or the gate annotation into the manifest";
 
 /// What makes an object wait that has all its gates.
 pub(super) fn hold(request: &Request, edit: &Edit<'_>, policy: &Policy) -> Verdict {

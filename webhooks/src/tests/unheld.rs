@@ -16,7 +16,7 @@ use crate::{Policy, review};
 const WORKFLOW_KIND: &str = include_str!("../../../config/jobkinds/workflow.yaml");
 const PYTORCHJOB_KIND: &str = include_str!("../../../config/jobkinds/pytorchjob.yaml");
 
-const NOT_HELD: &str = "Forbidden: nothing holds the object, as another mutating webhook or policy changed it after Sluice; have Sluice called after that one, or write this into the manifest";
+const NOT_HELD: &str = "Forbidden: nothing holds the object, as another mutating webhook or policy changed it after Sluice; have Sluice called after that one, or write the queue label or the gate annotation into the manifest";
 const AT_QUEUE: &str = "metadata.labels[sluice.dev/queue-name]: ";
 const Q: &[(&str, &str)] = &[(QUEUE, "q")];
 const PER_POD: &[(&str, &str)] = &[("sluice.dev/admission", "PerPod")];
