@@ -105,7 +105,7 @@ fn of_several_kinds_one_is_named() {
     let refused =
         format!("metadata.annotations[acme.io/needs]: Invalid value: \"a\": must be {form}");
     assert_eq!(read("a").unwrap_err(), refused);
-    let missing = format!("annotation acme.io/needs is missing: set it to {form}");
+    let missing = format!("metadata.annotations[acme.io/needs]: Required value: {form}");
     assert_eq!(named(&after, "acme.io/other", "a").unwrap_err(), missing);
 }
 

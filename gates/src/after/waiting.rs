@@ -6,7 +6,7 @@ use sluice_kinds::Problem;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Waiting {
     /// It lacks the annotation that names what it waits for.
-    #[error("annotation {annotation} is missing: set it to {form}")]
+    #[error("metadata.annotations[{annotation}]: Required value: {form}")]
     Unnamed {
         /// The key of the annotation.
         annotation: String,

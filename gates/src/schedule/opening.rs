@@ -62,7 +62,7 @@ impl fmt::Display for Closed {
         match &self.why {
             Why::NoTime { annotation } => write!(
                 f,
-                "annotation {annotation} is missing: set it to a time such as 2026-12-01T08:00:00Z"
+                "metadata.annotations[{annotation}]: Required value: a time such as 2026-12-01T08:00:00Z"
             ),
             Why::BadTime(problem) => problem.fmt(f),
             Why::TooEarly { annotation, time } => {

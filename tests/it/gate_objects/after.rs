@@ -164,7 +164,7 @@ async fn a_job_names_nothing_outside_of_its_namespace(admission: Admission) -> R
         let unnamed = Job::new("unnamed").queue("q").gate(&gate);
         scene.create(&unnamed.json()).await?;
         scene
-            .see_told("unnamed", "Gated", "annotation sluice.dev/after is missing: set it to the name of a Job.batch in the namespace of this object")
+            .see_told("unnamed", "Gated", "metadata.annotations[sluice.dev/after]: Required value: the name of a Job.batch in the namespace of this object")
             .await?;
         for (name, named) in [
             ("elsewhere", "kube-system/prepare"),

@@ -60,7 +60,7 @@ async fn a_job_that_names_no_time_is_held_and_told(admission: Admission) -> Resu
         let gate = gate(scene, json!({"schedule": {"notBefore": {}}})).await?;
         scene.create(&Job::new("none").queue("q").gate(&gate).json()).await?;
         let told = scene.see_event("none", "Gated").await?;
-        let missing = "annotation sluice.dev/not-before is missing: set it to a time such as 2026-12-01T08:00:00Z";
+        let missing = "metadata.annotations[sluice.dev/not-before]: Required value: a time such as 2026-12-01T08:00:00Z";
         ensure!(told.contains(missing), "{told}");
         let bad = Job::new("bad").queue("q").gate(&gate).annotation(NOT_BEFORE, "tomorrow");
         scene.create(&bad.json()).await?;

@@ -187,12 +187,12 @@ fn idle(queue: &str) -> Value {
 #[case::no_gate(job(&[(QUEUE, "q")], &[(GATES, "acme.io/budgt,other.io/x")]), &[
     "gate \"acme.io/budgt\" has no Gate, as other gates of acme.io have; whoever may edit the object may lift it"])]
 #[case::no_time(job(&[], &[(GATES, "acme.io/night")]), &[
-    "annotation sluice.dev/not-before is missing: set it to a time such as 2026-12-01T08:00:00Z; until then gate acme.io/night holds the object"])]
+    "metadata.annotations[sluice.dev/not-before]: Required value: a time such as 2026-12-01T08:00:00Z; until then gate acme.io/night holds the object"])]
 #[case::a_bad_time(job(&[], &[(GATES, "acme.io/night"), ("sluice.dev/not-before", "tomorrow")]), &[
     "metadata.annotations[sluice.dev/not-before]: Invalid value: \"tomorrow\": must be a time in the form of RFC 3339, such as 2026-12-01T08:00:00Z or 2026-12-01T09:00:00+01:00; until then gate acme.io/night holds the object"])]
 #[case::a_time(job(&[], &[(GATES, "acme.io/night"), ("sluice.dev/not-before", "2026-12-01T08:00:00Z")]), &[])]
 #[case::no_object(job(&[], &[(GATES, "acme.io/data")]), &[
-    "annotation sluice.dev/after is missing: set it to the name of a Job.batch in the namespace of this object; until then gate acme.io/data holds the object"])]
+    "metadata.annotations[sluice.dev/after]: Required value: the name of a Job.batch in the namespace of this object; until then gate acme.io/data holds the object"])]
 #[case::an_object(job(&[], &[(GATES, "acme.io/data"), ("sluice.dev/after", "prepare")]), &[])]
 fn what_is_warned_of(#[case] object: Value, #[case] expected: &[&str]) {
     assert_eq!(warnings(&object, &policy(true)), expected);
