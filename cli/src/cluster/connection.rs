@@ -89,8 +89,13 @@ pub struct Cluster {
 #[derive(Debug, Error)]
 pub enum ClusterError {
     /// A name that no namespace has.
-    #[error("{0:?} is not a valid namespace name")]
-    NoNamespace(String),
+    #[error("{given} {name:?}: must be a lowercase RFC 1123 subdomain")]
+    NoNamespace {
+        /// What says it: an option, or the context.
+        given: &'static str,
+        /// The name.
+        name: String,
+    },
     /// Nothing says which of several namespaces Sluice is in.
     #[error(
         "Sluice may be installed in several namespaces ({0}); choose one with --system-namespace"
@@ -182,21 +187,27 @@ impl Cluster {
     /// # Errors
     /// No namespace has such a name.
     pub fn one_namespace(&self, asked: &Namespace) -> Result<String, ClusterError> {
-        let name = asked.namespace.as_ref().unwrap_or(&self.default_namespace);
-        check_namespace(name)?;
+        let (given, name) = match &asked.namespace {
+            Some(name) => ("--namespace", name),
+            None => ("the namespace of the context", &self.default_namespace),
+        };
+        check_namespace(given, name)?;
         Ok(name.clone())
     }
 }
 
-/// That a namespace can have this name, which becomes part of a URL.
+/// That a namespace can have this name, which becomes part of a URL. `given` is what says it.
 ///
 /// # Errors
 /// It can't.
-pub fn check_namespace(name: &str) -> Result<(), ClusterError> {
+pub fn check_namespace(given: &'static str, name: &str) -> Result<(), ClusterError> {
     if names::subdomain(name, "").is_empty() {
         Ok(())
     } else {
-        Err(ClusterError::NoNamespace(name.to_owned()))
+        Err(ClusterError::NoNamespace {
+            given,
+            name: name.to_owned(),
+        })
     }
 }
 

@@ -43,7 +43,7 @@ pub async fn home(client: &Client) -> Result<String, ClusterError> {
 /// # Errors
 /// No namespace has such a name, or the API server refuses or does not answer.
 pub async fn is_home(client: &Client, namespace: &str) -> Result<bool, ClusterError> {
-    check_namespace(namespace)?;
+    check_namespace("--system-namespace", namespace)?;
     let params = ListParams::default().labels(LABEL);
     let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), namespace);
     let found = answer("find Sluice's account", accounts.list_metadata(&params)).await?;
@@ -178,8 +178,14 @@ mod tests {
             ("with-deployment", Ok(true)),
             ("labelled", Ok(true)),
             ("team-a", Ok(false)),
-            ("", Err("\"\" is not a valid namespace name")),
-            ("a/b", Err("\"a/b\" is not a valid namespace name")),
+            (
+                "",
+                Err("--system-namespace \"\": must be a lowercase RFC 1123 subdomain"),
+            ),
+            (
+                "a/b",
+                Err("--system-namespace \"a/b\": must be a lowercase RFC 1123 subdomain"),
+            ),
         ] {
             let found = is_home(&client, namespace).await;
             let found = found.map_err(|error| error.to_string());

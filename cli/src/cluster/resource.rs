@@ -47,6 +47,15 @@ pub fn object_name(argument: &str) -> Option<(&str, &str)> {
 }
 
 impl Resource {
+    /// What a role calls it, with its group: `jobs.batch`.
+    pub fn plural(&self) -> String {
+        let ApiResource { group, plural, .. } = &self.api;
+        match group.as_str() {
+            "" => plural.clone(),
+            group => format!("{plural}.{group}"),
+        }
+    }
+
     /// The objects of a namespace, or of all; of a resource without namespaces, all.
     pub fn objects(&self, client: &Client, namespace: Option<&str>) -> Api<DynamicObject> {
         match namespace.filter(|_| self.is_namespaced) {

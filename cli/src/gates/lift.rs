@@ -149,7 +149,8 @@ impl Lift {
             }
         }
         if !listed {
-            return Err(GatesError::NothingListed);
+            let names: Vec<String> = kinds.iter().map(Resource::plural).collect();
+            return Err(GatesError::NothingListed(names.join(", ")));
         }
         let lifted = held.into_iter().map(|object| {
             let namespace = object.metadata.namespace.clone();

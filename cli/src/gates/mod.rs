@@ -57,7 +57,7 @@ fn done(ended: Result<Ended, GatesError>, tell: &mut Tell<'_>) -> Result<Ended, 
     let why = match ended {
         Err(GatesError::Cluster(error)) if error.is_no() => error.to_string(),
         // Each kind was refused, and told of.
-        Err(GatesError::NothingListed) => GatesError::NothingListed.to_string(),
+        Err(why @ GatesError::NothingListed(_)) => why.to_string(),
         ended => return ended,
     };
     tell(Told::Error(why))?;
@@ -80,7 +80,12 @@ mod tests {
         for (why, told) in [
             (refused(403, "Forbidden"), Some("no")),
             (refused(404, "NotFound"), Some("no")),
-            (GatesError::NothingListed, Some("no kind could be listed")),
+            (
+                GatesError::NothingListed("jobs.batch, pods".to_owned()),
+                Some(
+                    "no kind could be listed that gates may hold: you need the right to list one of jobs.batch, pods",
+                ),
+            ),
             (refused(401, "Unauthorized"), None),
             (refused(500, "InternalError"), None),
             (GatesError::NothingToLift, None),

@@ -47,8 +47,8 @@ pub enum GatesError {
     )]
     NoLabel(Gate),
     /// Nothing could be listed.
-    #[error("no kind could be listed")]
-    NothingListed,
+    #[error("no kind could be listed that gates may hold: you need the right to list one of {0}")]
+    NothingListed(String),
     /// No such kind.
     #[error(transparent)]
     Resource(#[from] UnknownResource),

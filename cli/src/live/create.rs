@@ -82,11 +82,11 @@ impl ClusterQueue {
             ("resourceGroups", self.groups()?),
         ]);
         if let Some(cohort) = &self.cohort {
-            spec.insert("cohortName", json!(named(cohort)?));
+            spec.insert("cohortName", json!(named("--cohort", cohort)?));
         }
         Ok(own(
             "ClusterQueue",
-            &json!({"name": named(&self.name)?}),
+            &json!({"name": named("NAME", &self.name)?}),
             &spec,
         ))
     }
@@ -128,11 +128,11 @@ impl ClusterQueue {
 
 impl LocalQueue {
     fn object(&self) -> Result<Value, LiveError> {
-        let mut metadata = BTreeMap::from([("name", named(&self.name)?)]);
+        let mut metadata = BTreeMap::from([("name", named("NAME", &self.name)?)]);
         if let Some(namespace) = &self.namespace {
-            metadata.insert("namespace", named(namespace)?);
+            metadata.insert("namespace", named("--namespace", namespace)?);
         }
-        let spec = json!({"clusterQueue": named(&self.cluster_queue)?});
+        let spec = json!({"clusterQueue": named("--cluster-queue", &self.cluster_queue)?});
         Ok(own("LocalQueue", &metadata, &spec))
     }
 }
@@ -158,7 +158,7 @@ impl Flavor {
         };
         Ok(own(
             "ResourceFlavor",
-            &json!({"name": named(&self.name)?}),
+            &json!({"name": named("NAME", &self.name)?}),
             &spec,
         ))
     }
@@ -168,11 +168,15 @@ fn own(kind: &str, metadata: &impl Serialize, spec: &impl Serialize) -> Value {
     json!({"apiVersion": "sluice.dev/v1alpha1", "kind": kind, "metadata": metadata, "spec": spec})
 }
 
-fn named(name: &str) -> Result<&str, LiveError> {
+/// The name that `given` says, if an object can have it.
+fn named<'a>(given: &'static str, name: &'a str) -> Result<&'a str, LiveError> {
     if names::subdomain(name, "").is_empty() {
         Ok(name)
     } else {
-        Err(LiveError::BadName(name.to_owned()))
+        Err(LiveError::BadName {
+            given,
+            name: name.to_owned(),
+        })
     }
 }
 
@@ -201,7 +205,7 @@ fn parse_quota(text: &str) -> Result<(&str, Amounts), LiveError> {
         }
         parsed.push((name.to_owned(), amount.to_owned()));
     }
-    Ok((named(flavor)?, parsed))
+    Ok((named("--quota: flavor", flavor)?, parsed))
 }
 
 #[cfg(test)]
@@ -319,7 +323,7 @@ mod tests {
         }
         assert_eq!(
             quota("A:cpu=1"),
-            "\"A\" is no name of an object: must be a lowercase RFC 1123 subdomain"
+            "--quota: flavor \"A\": must be a lowercase RFC 1123 subdomain"
         );
     }
 

@@ -67,8 +67,13 @@ pub enum LiveError {
     #[error("--node-label {0:?}: must be KEY=VALUE, as in cloud.example.com/spot=true")]
     NoLabel(String),
     /// A name that no object has.
-    #[error("{0:?} is no name of an object: must be a lowercase RFC 1123 subdomain")]
-    BadName(String),
+    #[error("{given} {name:?}: must be a lowercase RFC 1123 subdomain")]
+    BadName {
+        /// What says it: NAME, or an option.
+        given: &'static str,
+        /// The name.
+        name: String,
+    },
     /// Files can't be read.
     #[error("{0}")]
     Unreadable(String),

@@ -146,7 +146,7 @@ fn a_cluster_that_can_not_be_asked_is_told() {
         (
             &["lift", "acme.io/budget", "--all", "-n", "no/where"],
             &nobody,
-            "error: \"no/where\" is not a valid namespace name\n",
+            "error: --namespace \"no/where\": must be a lowercase RFC 1123 subdomain\n",
         ),
     ];
     for (arguments, kubeconfig, expected) in cases {
