@@ -39,7 +39,7 @@ Exit codes:
 pub struct Audit {
     #[command(flatten)]
     namespaces: Namespaces,
-    /// What the configuration says of namespaces without the label sluice.dev/enforcement, or is to say.
+    /// `managedNamespaces.unlabelled` of Sluice's configuration, or the value to try.
     #[arg(long, value_name = "ACTION", default_value = "Ignore")]
     unlabelled: Action,
     #[command(flatten)]
@@ -55,13 +55,13 @@ pub struct Audit {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 #[value(rename_all = "PascalCase")]
 enum Action {
-    /// They get the label of the default LocalQueue.
+    /// Objects get the label of the default LocalQueue.
     Default,
-    /// They are held until they name a queue.
+    /// Objects are held until they name a queue.
     Hold,
-    /// They are refused.
+    /// Objects are refused.
     Refuse,
-    /// Nothing.
+    /// Objects run without a queue.
     Ignore,
 }
 

@@ -24,8 +24,8 @@ pub struct View<P: NamespaceOptions = Namespaces> {
     /// Output format: json, yaml, or wide, which has more columns where there are more.
     #[arg(short, long, value_name = "FORMAT", hide_possible_values = true)]
     pub output: Option<Format>,
-    /// Look again every two seconds, or less often where a look takes long, and print all of it again when something has
-    /// changed besides ages. It ends when nobody reads that any more.
+    /// Print the output again whenever anything but ages has changed, until nobody reads it any more. It looks every two
+    /// seconds; if a look is slow, it waits five times as long as the look took.
     #[arg(short, long)]
     watch: bool,
     #[command(flatten)]

@@ -57,7 +57,7 @@ pub struct WhatIf {
     /// Also read the subdirectories of directories.
     #[arg(short = 'R', long)]
     recursive: bool,
-    /// How long a job runs like which none has finished in the cluster.
+    /// The run time to assume for a job if no similar job has finished.
     #[arg(long, value_name = "TIME", value_parser = parse_span)]
     duration: Option<Duration>,
     /// Share by dominant resource share. It is known by itself where a ClusterQueue has a share in its status.

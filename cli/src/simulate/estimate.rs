@@ -35,7 +35,7 @@ const EVICTION: Duration = Duration::from_secs(30);
 pub struct Question<'a> {
     /// The jobs and queues of a cluster as they stand.
     pub input: &'a Input,
-    /// How long a job runs like which none has finished.
+    /// The run time to assume for a job if no similar job has finished.
     pub duration: Option<Duration>,
     /// What the engine is told once.
     pub settings: Settings,
@@ -44,7 +44,7 @@ pub struct Question<'a> {
 /// What the caller says of a cluster that the cluster does not.
 #[derive(Debug, Clone, Default)]
 pub struct Assumed {
-    /// How long a job runs like which none has finished.
+    /// The run time to assume for a job if no similar job has finished.
     pub duration: Option<Duration>,
     /// The names by which objects ask for a queue.
     pub names: QueueNames,

@@ -122,7 +122,7 @@ pub struct Simulate {
     /// Play the same jobs a second time, with these queues applied over the queues of -f, and compare.
     #[arg(long, value_name = "FILE", value_delimiter = ',')]
     compare: Vec<PathBuf>,
-    /// How long a job runs that has no duration of its own; with --from-cluster, one like which none has finished.
+    /// The run time to assume for a job without a duration; with --from-cluster, if no similar job has finished.
     #[arg(long, value_name = "TIME", value_parser = span::parse)]
     duration: Option<Duration>,
     /// The time between the arrivals of jobs that have no arrival of their own.

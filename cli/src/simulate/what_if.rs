@@ -26,7 +26,7 @@ const BEFORE: Duration = Duration::from_millis(1);
 /// How it is asked.
 #[derive(Debug)]
 pub struct Terms {
-    /// How files are read, and how long a job runs like which none has finished.
+    /// How files are read, and the run time to assume for a job if no similar job has finished.
     pub options: Options,
     /// What the engine is told once; none if that is seen in the cluster.
     pub settings: Option<Settings>,

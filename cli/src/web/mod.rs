@@ -62,7 +62,7 @@ pub struct Web {
     /// Open no browser, only print the address.
     #[arg(long)]
     no_open: bool,
-    /// For estimates of starts: how long a job runs like which none has finished in the cluster.
+    /// The run time to assume for a job if no similar job has finished.
     #[arg(long, value_name = "TIME", value_parser = parse_span)]
     duration: Option<Duration>,
     #[command(flatten)]

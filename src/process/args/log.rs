@@ -16,7 +16,7 @@ const LINES_MAX: usize = 16_384;
 pub enum LogLevel {
     /// Nothing.
     Off,
-    /// What has failed and needs somebody.
+    /// Failures that need an operator.
     Error,
     /// What has failed and is tried again.
     Warn,

@@ -39,7 +39,7 @@ pub struct Explain {
     /// workload/NAME for what a Workload stands for.
     #[arg(value_name = "KIND/NAME")]
     object: String,
-    /// For the estimate of the start: how long a job runs like which none has finished in the cluster.
+    /// The run time to assume for a job if no similar job has finished.
     #[arg(long, value_name = "TIME", value_parser = parse_span, conflicts_with = "watch")]
     duration: Option<Duration>,
     #[command(flatten)]

@@ -47,7 +47,7 @@ pub struct List {
     /// Estimate when each pending job will start, which takes up to ten seconds for each tree of cohorts.
     #[arg(long, conflicts_with = "watch")]
     start: bool,
-    /// For the estimate: how long a job runs like which none has finished in the cluster.
+    /// The run time to assume for a job if no similar job has finished.
     #[arg(long, value_name = "TIME", value_parser = parse_span, requires = "start")]
     duration: Option<Duration>,
     #[command(flatten)]
