@@ -12,7 +12,7 @@ use super::lift_patch::{self, Outcome};
 use super::outcome::{EXIT_CODES, Ended, GatesError, gate};
 use super::text::{self, Counts};
 use crate::cluster::{
-    Cluster, ClusterError, Connection, Namespaces, Resource, Served, Tell, Told, declared,
+    Cluster, ClusterError, Connection, DryRun, Namespaces, Resource, Served, Tell, Told, declared,
     object_name, pages,
 };
 
@@ -58,7 +58,7 @@ pub struct Lift {
         default_missing_value = "server",
         hide_possible_values = true
     )]
-    dry_run: Option<DryRun>,
+    dry_run: Option<DryRunStrategy>,
     #[command(flatten)]
     namespaces: Namespaces,
     #[command(flatten)]
@@ -67,7 +67,7 @@ pub struct Lift {
 
 /// Who tries it.
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum DryRun {
+enum DryRunStrategy {
     /// The API server.
     Server,
 }
@@ -97,6 +97,10 @@ impl Lift {
         }
     }
 
+    fn dry_run(&self) -> DryRun {
+        DryRun::if_asked(self.dry_run.is_some())
+    }
+
     async fn one(
         &self,
         gate: &Gate,
@@ -107,18 +111,13 @@ impl Lift {
         let namespace = cluster.namespace(&self.namespaces)?;
         let resource = Served::ask(&cluster.client).await?.named(kind)?;
         let objects = resource.objects(&cluster.client, namespace.as_deref());
-        let outcome = lift_patch::lift(&objects, name, None, gate, self.dry_run.is_some()).await;
+        let outcome = lift_patch::lift(&objects, name, None, gate, self.dry_run()).await;
         match outcome {
             Outcome::Gone(status) => Err(ClusterError::Refused(status).into()),
             Outcome::Failed(error) if !error.is_refusal() => Err(error.into()),
             outcome => {
                 let object = format!("{}/{name}", resource.name);
-                tell(text::lifted(
-                    &object,
-                    gate,
-                    &outcome,
-                    self.dry_run.is_some(),
-                ))?;
+                tell(text::lifted(&object, gate, &outcome, self.dry_run()))?;
                 Ok(match outcome {
                     Outcome::Lifted(_) => Ended::Done,
                     _ => Ended::NotDone,
@@ -159,7 +158,7 @@ impl Lift {
                 .objects(&cluster.client, namespace.as_deref());
             async move {
                 let (name, metadata) = (object.name.as_str(), Some(object.metadata));
-                let dry_run = self.dry_run.is_some();
+                let dry_run = self.dry_run();
                 let outcome = lift_patch::lift(&objects, name, metadata, gate, dry_run).await;
                 let place = namespace.map(|namespace| format!(" in {namespace}"));
                 let place = place.unwrap_or_default();
@@ -174,14 +173,10 @@ impl Lift {
                 &object,
                 gate,
                 &outcome,
-                self.dry_run.is_some(),
+                self.dry_run(),
             ))?;
         }
-        tell(Told::Result(counts.summary(
-            gate,
-            &label,
-            self.dry_run.is_some(),
-        )))?;
+        tell(Told::Result(counts.summary(gate, &label, self.dry_run())))?;
         Ok(counts.ended())
     }
 }

@@ -5,17 +5,14 @@ use std::collections::BTreeMap;
 
 use json_patch::jsonptr::PointerBuf;
 use json_patch::{PatchOperation, RemoveOperation, ReplaceOperation, TestOperation};
-use kube::api::{Api, DynamicObject, ObjectMeta, Patch, PatchParams};
+use kube::api::{Api, DynamicObject, ObjectMeta, Patch};
 use kube::core::Status;
 use serde_json::Value;
 use sluice_crds::DEACTIVATED_BY_ANNOTATION;
 use sluice_kinds::gates::{self, Gate, GateRecord, GateState};
 use sluice_kinds::problem;
 
-use crate::cluster::{ClusterError, answer};
-
-/// The name under which the API server keeps who changed a field.
-const FIELD_MANAGER: &str = "kubectl-sluice";
+use crate::cluster::{ClusterError, DryRun, answer, patch_params};
 
 /// The annotations of an object.
 type Annotations = BTreeMap<String, String>;
@@ -39,7 +36,7 @@ pub async fn lift(
     name: &str,
     metadata: Option<ObjectMeta>,
     gate: &Gate,
-    dry_run: bool,
+    dry_run: DryRun,
 ) -> Outcome {
     match attempts(objects, name, metadata, gate, dry_run).await {
         Ok(outcome) => outcome,
@@ -54,13 +51,9 @@ async fn attempts(
     name: &str,
     mut metadata: Option<ObjectMeta>,
     gate: &Gate,
-    dry_run: bool,
+    dry_run: DryRun,
 ) -> Result<Outcome, ClusterError> {
-    let params = PatchParams {
-        dry_run,
-        field_manager: Some(FIELD_MANAGER.to_owned()),
-        ..PatchParams::default()
-    };
+    let params = patch_params(dry_run);
     let mut refused: Option<(Vec<PatchOperation>, Box<Status>)> = None;
     loop {
         let metadata = match metadata.take() {

@@ -9,8 +9,8 @@ use sluice_kinds::gates::Gate;
 use super::lift_patch::{Outcome, left};
 use super::opening;
 use super::outcome::Ended;
-use crate::cluster::Told;
 use crate::cluster::age::{age, span};
+use crate::cluster::{DryRun, Told};
 use crate::table::{NONE, columns, fields, printable};
 
 /// Longest description in a table, in characters. `show` prints all of it.
@@ -246,7 +246,7 @@ fn action(on_expiry: OnExpiry) -> &'static str {
 }
 
 /// What became of the gate of the one object that was named.
-pub fn lifted(object: &str, gate: &Gate, outcome: &Outcome, dry_run: bool) -> Told {
+pub fn lifted(object: &str, gate: &Gate, outcome: &Outcome, dry_run: DryRun) -> Told {
     match outcome {
         Outcome::Lifted(annotations) => {
             Told::Result(lifted_line(object, gate, &left(annotations), dry_run))
@@ -262,7 +262,7 @@ pub fn lifted(object: &str, gate: &Gate, outcome: &Outcome, dry_run: bool) -> To
 }
 
 /// What became of the gate of one object of many.
-pub fn lifted_of_many(object: &str, gate: &Gate, outcome: &Outcome, dry_run: bool) -> Told {
+pub fn lifted_of_many(object: &str, gate: &Gate, outcome: &Outcome, dry_run: DryRun) -> Told {
     match outcome {
         Outcome::Lifted(annotations) => {
             Told::Result(lifted_line(object, gate, &left(annotations), dry_run))
@@ -273,8 +273,15 @@ pub fn lifted_of_many(object: &str, gate: &Gate, outcome: &Outcome, dry_run: boo
     }
 }
 
-fn lifted_line(object: &str, gate: &Gate, left: &str, dry_run: bool) -> String {
-    let dry_run = if dry_run { " (server dry run)" } else { "" };
+fn dry_run_note(dry_run: DryRun) -> &'static str {
+    match dry_run {
+        DryRun::Yes => " (server dry run)",
+        DryRun::No => "",
+    }
+}
+
+fn lifted_line(object: &str, gate: &Gate, left: &str, dry_run: DryRun) -> String {
+    let dry_run = dry_run_note(dry_run);
     format!("{object}: {gate} lifted{dry_run}; {left}\n")
 }
 
@@ -305,13 +312,13 @@ impl Counts {
     }
 
     /// One line for all.
-    pub fn summary(self, gate: &Gate, label: &str, dry_run: bool) -> String {
+    pub fn summary(self, gate: &Gate, label: &str, dry_run: DryRun) -> String {
         let Self { lifted, refused } = self;
         let objects = |count: usize| match count {
             1 => "1 object".to_owned(),
             count => format!("{count} objects"),
         };
-        let dry_run = if dry_run { " (server dry run)" } else { "" };
+        let dry_run = dry_run_note(dry_run);
         match (lifted, refused) {
             (0, 0) => format!(
                 "gate {gate}: no objects found with label {label} (among those you may list)\n"

@@ -28,7 +28,7 @@ use clap::Args;
 
 use self::outcome::Report;
 pub use self::outcome::{Line, UninstallError};
-use crate::cluster::{Cluster, Connection, Served, home, is_home, run};
+use crate::cluster::{Cluster, Connection, DryRun, Served, home, is_home, run};
 
 const DETAILS: &str = "\
 Deletes, in this order: the webhook configurations and admission policies by which jobs are held; the Deployment
@@ -96,7 +96,7 @@ impl Uninstall {
     ) -> Result<bool, UninstallError> {
         let mut report = Report {
             tell,
-            is_dry: self.dry_run,
+            dry_run: DryRun::if_asked(self.dry_run),
             is_well: true,
         };
         let ended = run(self.uninstall(&mut report)).map_err(UninstallError::NoRuntime)?;
@@ -112,7 +112,8 @@ impl Uninstall {
             Some(named) => return Err(UninstallError::NotThere(named.clone())),
             None => home(client).await?,
         };
-        let mut parts = parts::Parts::new(client, &served, &namespace, self.dry_run);
+        let dry_run = DryRun::if_asked(self.dry_run);
+        let mut parts = parts::Parts::new(client, &served, &namespace, dry_run);
         // First what holds new objects and refuses to start old ones: it would do so without Sluice, too.
         parts.delete_admission(report).await?;
         parts.delete_process(report).await?;
@@ -120,9 +121,7 @@ impl Uninstall {
             end::wait(client, &namespace).await?;
         }
         let road = if self.release_jobs {
-            named::Road::Start {
-                is_dry: self.dry_run,
-            }
+            named::Road::Start { dry_run }
         } else {
             named::Road::List
         };

@@ -12,7 +12,7 @@ use serde_json::Value;
 use sluice_kinds::CompiledKind;
 use tokio::time::{Instant, sleep};
 
-use crate::cluster::{ClusterError, Resource, Served, answer};
+use crate::cluster::{ClusterError, DryRun, Resource, Served, answer};
 use crate::uninstall::held::Queued;
 
 /// How long API servers may take to forget a policy or webhook that was deleted: as a rule a second.
@@ -36,8 +36,8 @@ pub(super) enum Road {
     List,
     /// It is started.
     Start {
-        /// Only the API server is asked.
-        is_dry: bool,
+        /// Whether the API server is only asked.
+        dry_run: DryRun,
     },
 }
 
@@ -74,13 +74,13 @@ pub(super) async fn write<P: serde::Serialize + fmt::Debug>(
     client: &Client,
     named: &Named<'_>,
     patch: &Patch<P>,
-    is_dry: bool,
+    dry_run: DryRun,
 ) -> Result<(), ClusterError> {
     let namespace = named.object.metadata.namespace.as_deref();
     let objects: Api<DynamicObject> = named.resource.objects(client, namespace);
     let name = named.object.metadata.name.as_deref().unwrap_or_default();
     let params = PatchParams {
-        dry_run: is_dry,
+        dry_run: dry_run.is_dry(),
         ..PatchParams::default()
     };
     let began = Instant::now();
@@ -93,7 +93,7 @@ pub(super) async fn write<P: serde::Serialize + fmt::Debug>(
         match written {
             Ok(_) => return Ok(()),
             // In a dry run they are there still, and will be gone.
-            Err(error) if is_dry && is_of_sluice(&error) => return Ok(()),
+            Err(error) if dry_run.is_dry() && is_of_sluice(&error) => return Ok(()),
             Err(error) if is_of_sluice(&error) && began.elapsed() < FORGETTING => sleep(POLL).await,
             Err(error) => return Err(error),
         }

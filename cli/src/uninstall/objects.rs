@@ -7,7 +7,7 @@ use kube::core::Status;
 use serde_json::Value;
 use sluice_kinds::CompiledKind;
 
-use crate::cluster::ClusterError;
+use crate::cluster::{ClusterError, DryRun};
 use crate::uninstall::held::{self, Todo};
 use crate::uninstall::named::{Held, Named, Road, value, write};
 use crate::uninstall::outcome::{Report, UninstallError};
@@ -32,7 +32,7 @@ pub(super) async fn of_object(
             // Pods that are made of a template without the gate would run.
             (_, Some(why)) => report.left(format!("{named}: {what}: {why}"))?,
             (Road::List, None) => report.left(format!("{named}: {what}"))?,
-            (Road::Start { is_dry }, None) => match ungate(all, kind, named, patch, is_dry).await {
+            (Road::Start { dry_run }, None) => match ungate(all, kind, named, patch, dry_run).await {
                 Ok(Ungated::Done) => {
                     report.done(format!("{named}: gate taken out of its pod template"))?;
                 }
@@ -49,8 +49,8 @@ pub(super) async fn of_object(
             let awaited = all.queued.awaited(&value);
             report.left(format!("{named} stays suspended: {awaited}"))?;
         }
-        (Todo::Start(patch), Road::Start { is_dry }) => {
-            match start(all, kind, named, patch, is_dry).await {
+        (Todo::Start(patch), Road::Start { dry_run }) => {
+            match start(all, kind, named, patch, dry_run).await {
                 Ok(true) => report.done(format!("{named} started"))?,
                 Ok(false) => {}
                 Err(error) => report.failed(format!("{named}: {error}"))?,
@@ -76,10 +76,17 @@ async fn ungate(
     kind: &CompiledKind,
     named: &Named<'_>,
     mut patch: JsonPatch,
-    is_dry: bool,
+    dry_run: DryRun,
 ) -> Result<Ungated, ClusterError> {
     for _ in 1..TRIES {
-        match write(all.client, named, &Patch::Json::<()>(patch.clone()), is_dry).await {
+        match write(
+            all.client,
+            named,
+            &Patch::Json::<()>(patch.clone()),
+            dry_run,
+        )
+        .await
+        {
             Ok(()) => return Ok(Ungated::Done),
             Err(ClusterError::Refused(status)) if is_immutable(&status) => {
                 return Ok(Ungated::Immutable);
@@ -99,7 +106,7 @@ async fn ungate(
             Err(error) => return Err(error),
         }
     }
-    write(all.client, named, &Patch::Json::<()>(patch), is_dry)
+    write(all.client, named, &Patch::Json::<()>(patch), dry_run)
         .await
         .map(|()| Ungated::Done)
 }
@@ -115,10 +122,10 @@ async fn start(
     kind: &CompiledKind,
     named: &Named<'_>,
     mut patch: Value,
-    is_dry: bool,
+    dry_run: DryRun,
 ) -> Result<bool, ClusterError> {
     for _ in 1..TRIES {
-        match write(all.client, named, &Patch::Merge(patch.clone()), is_dry).await {
+        match write(all.client, named, &Patch::Merge(patch.clone()), dry_run).await {
             Ok(()) => return Ok(true),
             Err(ClusterError::Refused(status)) if status.code == 409 => {}
             Err(ClusterError::Refused(status)) if status.code == 404 => return Ok(false),
@@ -132,7 +139,7 @@ async fn start(
             Todo::Nothing | Todo::Leave(_) => return Ok(false),
         }
     }
-    write(all.client, named, &Patch::Merge(patch), is_dry)
+    write(all.client, named, &Patch::Merge(patch), dry_run)
         .await
         .map(|()| true)
 }

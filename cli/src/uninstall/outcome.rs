@@ -4,7 +4,7 @@ use std::io;
 
 use thiserror::Error;
 
-use crate::cluster::ClusterError;
+use crate::cluster::{ClusterError, DryRun};
 
 /// What is told, as soon as it is known.
 pub enum Line {
@@ -51,13 +51,16 @@ pub enum UninstallError {
 /// Tells, and remembers whether anything failed.
 pub struct Report<'a> {
     pub(super) tell: &'a mut dyn FnMut(Line) -> io::Result<()>,
-    pub(super) is_dry: bool,
+    pub(super) dry_run: DryRun,
     pub(super) is_well: bool,
 }
 
 impl Report<'_> {
     pub(super) fn done(&mut self, text: String) -> io::Result<()> {
-        let dry = if self.is_dry { " (dry run)" } else { "" };
+        let dry = match self.dry_run {
+            DryRun::Yes => " (dry run)",
+            DryRun::No => "",
+        };
         (self.tell)(Line::Done(text + dry))
     }
 

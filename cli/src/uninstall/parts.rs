@@ -7,8 +7,7 @@ mod others;
 use kube::Client;
 use kube::api::{DeleteParams, ListParams, ObjectMeta};
 
-use crate::cluster::{ClusterError, answer};
-use crate::cluster::{Resource, Served};
+use crate::cluster::{ClusterError, DryRun, Resource, Served, answer};
 use crate::uninstall::outcome::{Report, UninstallError};
 
 /// The label of all parts.
@@ -78,7 +77,7 @@ pub(super) struct Parts<'a> {
     client: &'a Client,
     served: &'a Served,
     namespace: &'a str,
-    is_dry: bool,
+    dry_run: DryRun,
 }
 
 impl<'a> Parts<'a> {
@@ -86,13 +85,13 @@ impl<'a> Parts<'a> {
         client: &'a Client,
         served: &'a Served,
         namespace: &'a str,
-        is_dry: bool,
+        dry_run: DryRun,
     ) -> Self {
         Self {
             client,
             served,
             namespace,
-            is_dry,
+            dry_run,
         }
     }
 
@@ -119,7 +118,7 @@ impl<'a> Parts<'a> {
         report: &mut Report<'_>,
     ) -> Result<(), UninstallError> {
         // In a dry run the others are there still, and were told of.
-        let is_dry = self.is_dry;
+        let is_dry = self.dry_run.is_dry();
         let is_left = |name: &str| !is_dry || name.starts_with(JAIL);
         self.delete_kinds(&LEFT, is_left, report).await?;
         self.delete_kinds(&REST, |_| true, report).await
@@ -206,7 +205,7 @@ impl<'a> Parts<'a> {
     ) -> Result<(), UninstallError> {
         let objects = resource.objects(self.client, Some(self.namespace));
         let params = DeleteParams {
-            dry_run: self.is_dry,
+            dry_run: self.dry_run.is_dry(),
             ..DeleteParams::background()
         };
         let object = format!("{}/{name}", resource.name);

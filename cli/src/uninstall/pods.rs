@@ -112,7 +112,7 @@ impl<'a> Pods<'a> {
             return Ok(());
         }
         let ours = gates.ours.join(", ");
-        let is_dry = match self.all.road {
+        let dry_run = match self.all.road {
             _ if is_inactive => {
                 let why = Why::Inactive;
                 report.left(format!("{named} stays behind the gate {ours}: {why}"))?;
@@ -122,7 +122,7 @@ impl<'a> Pods<'a> {
                 report.left(format!("{named} stays behind the gate {ours}"))?;
                 return Ok(());
             }
-            Road::Start { is_dry } => is_dry,
+            Road::Start { dry_run } => dry_run,
         };
         let patch = lifting_patch(&Lifting {
             uid: named.object.metadata.uid.as_deref().unwrap_or_default(),
@@ -131,7 +131,7 @@ impl<'a> Pods<'a> {
             admission: None,
             resource_version: "",
         });
-        match write(self.all.client, named, &Patch::Strategic(patch), is_dry).await {
+        match write(self.all.client, named, &Patch::Strategic(patch), dry_run).await {
             Ok(()) => report.done(format!("{named}: gate taken off"))?,
             Err(ClusterError::Refused(status)) if status.code == 404 => {}
             Err(error) => report.failed(format!("{named}: {error}"))?,

@@ -221,7 +221,7 @@ async fn a_lift_is_tried_again_once_if_the_object_has_changed() {
     let gate = Gate::parse("acme.io/budget", "").unwrap();
     for (case, answers, expected) in cases {
         let (objects, rest) = objects(answers);
-        let told = match lift(&objects, "train", None, &gate, false).await {
+        let told = match lift(&objects, "train", None, &gate, DryRun::No).await {
             Outcome::Lifted(annotations) => left(&annotations),
             Outcome::NotThere(annotations) => format!("not there: {}", left(&annotations)),
             Outcome::Gone(status) => format!("gone: {}", status.message),

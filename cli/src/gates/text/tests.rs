@@ -141,27 +141,27 @@ fn what_became_of_gates() {
     let mut counts = Counts::default();
     let label = "gate.sluice.dev/budget.acme.io=true";
     for outcome in &outcomes {
-        text += &told(lifted("job.batch/train", &gate, outcome, false));
+        text += &told(lifted("job.batch/train", &gate, outcome, DryRun::No));
     }
     text += "\n";
-    text += &counts.summary(&gate, label, false);
+    text += &counts.summary(&gate, label, DryRun::No);
     assert_eq!(counts.ended(), Ended::Done);
     for outcome in &outcomes {
         text += &told(lifted_of_many(
             "job.batch/train in team-blue",
             &gate,
             outcome,
-            true,
+            DryRun::Yes,
         ));
         counts.add(outcome);
     }
-    text += &counts.summary(&gate, label, true);
+    text += &counts.summary(&gate, label, DryRun::Yes);
     assert_eq!(counts.ended(), Ended::NotDone);
     text += &Counts {
         lifted: 1,
         refused: 0,
     }
-    .summary(&gate, label, false);
+    .summary(&gate, label, DryRun::No);
     assert_snapshot!(text);
 }
 

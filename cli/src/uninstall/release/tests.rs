@@ -6,6 +6,7 @@ use kube::client::Body;
 use serde_json::json;
 
 use super::*;
+use crate::cluster::DryRun;
 use crate::rules::shipped::SHIPPED;
 use crate::uninstall::outcome::Line;
 
@@ -63,11 +64,13 @@ async fn told_by(client: &Client) -> (Vec<String>, bool) {
     };
     let mut report = Report {
         tell: &mut tell,
-        is_dry: false,
+        dry_run: DryRun::No,
         is_well: true,
     };
     let served = Served::ask(client).await.unwrap();
-    let road = Road::Start { is_dry: false };
+    let road = Road::Start {
+        dry_run: DryRun::No,
+    };
     all(client, &served, road, &mut report).await.unwrap();
     let is_well = report.is_well;
     (lines, is_well)
