@@ -1,9 +1,12 @@
 //! JobKinds from files: checked as the API server and Sluice check them. What they make of an object is
 //! said in `report`.
 
+mod of_resource;
 pub mod queue_names;
 pub mod schemas;
 pub mod shipped;
+
+pub use self::of_resource::{OfResource, of_resource};
 
 use serde::de::DeserializeOwned;
 use serde_ignored::Path;

@@ -2,29 +2,25 @@
 
 use clap::Args;
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{Api, DynamicObject, Patch, PatchParams};
+use kube::api::{Api, DynamicObject, Patch};
 use kube::core::ApiResource;
 use kube::{Client, ResourceExt as _};
 use serde_json::{Value, json};
-use sluice_crds::{HELD_ANNOTATION, Workload};
+use sluice_crds::{HELD_ANNOTATION, StopPolicy, Workload};
 use sluice_kinds::HeldMark;
 
 use super::jobs::{Called, group_of, is_admitted_alone, meant};
 use super::listed::list;
 use super::outcome::{EXIT_CODES, Ended, LiveError, object_name};
 use crate::cluster::{
-    Cluster, ClusterError, Connection, Declared, Namespace, POD_GROUP, Resource, Served, Tell,
-    Told, answer, declared,
+    Cluster, ClusterError, Connection, DryRun, Namespace, POD_GROUP, Resource, Served, Tell, Told,
+    answer, patch_params,
 };
 use crate::rules::queue_names::QueueNames;
-use crate::rules::{name_of_kind, shipped};
+use crate::rules::{OfResource, name_of_kind, of_resource};
 
-/// The name under which the API server keeps who changed a field.
-const FIELD_MANAGER: &str = "kubectl-sluice";
 const EXAMPLE: &str = "localqueue/main or job/train";
 const GROUP: &str = "sluice.dev";
-/// The spec.stopPolicy that evicts what a queue admitted, too.
-const DRAIN: &str = "HoldAndDrain";
 
 /// Which object, and where.
 #[derive(Debug, Args)]
@@ -93,12 +89,7 @@ impl Hold {
     /// # Errors
     /// Wrong usage, or the cluster does not answer.
     pub async fn run(&self, tell: &mut Tell<'_>) -> Result<Ended, LiveError> {
-        let policy = if self.drain { DRAIN } else { "Hold" };
-        let stop = Stop {
-            policy,
-            suspend: true,
-            done: "held",
-        };
+        let stop = if self.drain { Stop::Drain } else { Stop::Hold };
         stop.apply(&self.object, &self.target, tell).await
     }
 }
@@ -109,12 +100,7 @@ impl Resume {
     /// # Errors
     /// Wrong usage, or the cluster does not answer.
     pub async fn run(&self, tell: &mut Tell<'_>) -> Result<Ended, LiveError> {
-        let stop = Stop {
-            policy: "None",
-            suspend: false,
-            done: "resumed",
-        };
-        stop.apply(&self.object, &self.target, tell).await
+        Stop::Resume.apply(&self.object, &self.target, tell).await
     }
 }
 
@@ -139,15 +125,41 @@ impl Reactivate {
 }
 
 /// What is done to a queue or a job.
-struct Stop {
-    policy: &'static str,
-    suspend: bool,
-    done: &'static str,
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stop {
+    /// A queue admits nothing more; a job is suspended.
+    Hold,
+    /// The same, and what the queue admitted is evicted.
+    Drain,
+    /// A queue admits again; a job is queued again.
+    Resume,
 }
 
 impl Stop {
+    /// The spec.stopPolicy of a queue.
+    fn policy(self) -> StopPolicy {
+        match self {
+            Self::Hold => StopPolicy::Hold,
+            Self::Drain => StopPolicy::HoldAndDrain,
+            Self::Resume => StopPolicy::None,
+        }
+    }
+
+    /// Whether a job is suspended.
+    fn suspends(self) -> bool {
+        self != Self::Resume
+    }
+
+    /// What was done, in a word.
+    fn done(self) -> &'static str {
+        match self {
+            Self::Hold | Self::Drain => "held",
+            Self::Resume => "resumed",
+        }
+    }
+
     async fn apply(
-        &self,
+        self,
         object: &str,
         target: &Target,
         tell: &mut Tell<'_>,
@@ -169,7 +181,7 @@ impl Stop {
             && ["ClusterQueue", "LocalQueue"].contains(&resource.api.kind.as_str());
         self.check_drain(object, is_queue)?;
         let patch = if is_queue {
-            json!({"spec": {"stopPolicy": self.policy}})
+            json!({"spec": {"stopPolicy": self.policy()}})
         } else {
             let client = &cluster.client;
             let patch = self.suspension(client, &served, &resource, &objects, name);
@@ -181,13 +193,13 @@ impl Stop {
                 }
             }
         };
-        let told = format!("{}/{name} {}\n", resource.name, self.done);
+        let told = format!("{}/{name} {}\n", resource.name, self.done());
         patched(&objects, name, &patch, told, tell).await
     }
 
     /// That only a queue is to be drained.
-    fn check_drain(&self, object: &str, is_queue: bool) -> Result<(), LiveError> {
-        if self.policy == DRAIN && !is_queue {
+    fn check_drain(self, object: &str, is_queue: bool) -> Result<(), LiveError> {
+        if self == Self::Drain && !is_queue {
             return Err(LiveError::Drain(object.to_owned()));
         }
         Ok(())
@@ -195,33 +207,28 @@ impl Stop {
 
     /// The patch that suspends a job or starts it, by the JobKind of its kind; or why there is none.
     async fn suspension(
-        &self,
+        self,
         client: &Client,
         served: &Served,
         resource: &Resource,
         objects: &Api<DynamicObject>,
         name: &str,
     ) -> Result<Result<Value, String>, LiveError> {
-        let of_kind = |kind: &Declared| kind.resource.name == resource.name;
-        let api = &resource.api;
-        let (rules, unlisted) = match declared(client, served).await {
-            Ok(declared) => {
-                let found = declared.into_iter().find(of_kind);
-                (found.and_then(|kind| kind.rules), None)
-            }
-            // Who may not list JobKinds may suspend a job all the same, and guessing at `spec.suspend` would miss the field
-            // of kinds that have it elsewhere.
-            Err(why) if why.is_no() || matches!(why, ClusterError::Unserved { .. }) => {
-                (shipped::of_kind(&api.group, &api.kind), Some(why))
-            }
-            Err(why) => return Err(why.into()),
+        let OfResource { rules, unlisted } = of_resource(client, served, resource).await;
+        // Who may not list JobKinds may suspend a job all the same, and guessing at `spec.suspend` would miss the field of
+        // kinds that have it elsewhere.
+        let may_be =
+            |why: &ClusterError| why.is_no() || matches!(why, ClusterError::Unserved { .. });
+        let unlisted = match unlisted {
+            Some(why) if !may_be(&why) => return Err(why.into()),
+            unlisted => unlisted,
         };
         let none = || format!("{} {name} has no field that suspends it", resource.name);
         if let Some(rules) = rules {
             let path = rules.suspend_path().ok_or_else(none);
             return Ok(path.map(|path| {
                 let mut patch = self.mark();
-                path.merge_into(&mut patch, json!(self.suspend));
+                path.merge_into(&mut patch, json!(self.suspends()));
                 patch
             }));
         }
@@ -241,15 +248,15 @@ impl Stop {
             json!({})
         };
         if let Value::Object(fields) = &mut patch {
-            fields.insert("spec".to_owned(), json!({"suspend": self.suspend}));
+            fields.insert("spec".to_owned(), json!({"suspend": self.suspends()}));
         }
         Ok(Ok(patch))
     }
 
     /// Whose the suspension is: a job that waits is suspended as it is, and without the mark Sluice would start it.
     /// When it is resumed Sluice writes the mark.
-    fn mark(&self) -> Value {
-        if self.suspend {
+    fn mark(self) -> Value {
+        if self.suspends() {
             json!({"metadata": {"annotations": {HELD_ANNOTATION: HeldMark::Released.value()}}})
         } else {
             json!({})
@@ -332,10 +339,7 @@ async fn patched(
     done: String,
     tell: &mut Tell<'_>,
 ) -> Result<Ended, LiveError> {
-    let params = PatchParams {
-        field_manager: Some(FIELD_MANAGER.to_owned()),
-        ..PatchParams::default()
-    };
+    let params = patch_params(DryRun::No);
     let patch = Patch::Merge(patch);
     let sent = objects.patch_metadata(name, &params, &patch);
     match answer("change the object", sent).await {

@@ -16,9 +16,9 @@ use sluice_translate as translate;
 use sluice_translate::ReleasedPod;
 
 use super::super::jobs::view_of;
-use crate::cluster::{Declared, Resource, Served, declared};
+use crate::cluster::{Resource, Served};
 use crate::rules::queue_names::QueueNames;
-use crate::rules::shipped;
+use crate::rules::{of_resource, shipped};
 
 /// Amounts of resources.
 pub type Requests = BTreeMap<String, Quantity>;
@@ -93,11 +93,9 @@ pub(super) async fn asked(
 /// How objects of a kind are read: by the JobKind of the cluster, or by the one that is shipped where the caller sees
 /// none.
 async fn rules_of(client: &Client, served: &Served, resource: &Resource) -> Option<CompiledKind> {
-    let declared = declared(client, served).await.unwrap_or_default();
-    let of_kind = |kind: &Declared| kind.resource.name == resource.name;
-    let found = declared.into_iter().find(of_kind);
+    let found = of_resource(client, served, resource).await;
     let shipped = || shipped::of_kind(&resource.api.group, &resource.api.kind);
-    found.and_then(|kind| kind.rules).or_else(shipped)
+    found.rules.or_else(shipped)
 }
 
 fn of_sets(sets: &[PodSetView]) -> Requests {

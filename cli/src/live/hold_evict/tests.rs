@@ -40,12 +40,7 @@ async fn held(kind: &str, spec: Value, job_kinds: (u16, Value)) -> Result<Value,
     let served = Served::ask(&client).await.unwrap();
     let resource = served.named(kind).unwrap();
     let objects = resource.objects(&client, Some("blue"));
-    let stop = Stop {
-        policy: "Hold",
-        suspend: true,
-        done: "held",
-    };
-    let patch = stop.suspension(&client, &served, &resource, &objects, "x");
+    let patch = Stop::Hold.suspension(&client, &served, &resource, &objects, "x");
     patch.await.map_err(|error| error.to_string())?
 }
 
@@ -90,18 +85,16 @@ async fn nothing_is_suspended_by_guess_where_job_kinds_are_not_answered() {
 
 #[test]
 fn only_a_queue_is_drained() {
-    let told = |policy, object: &str, is_queue| {
-        let stop = Stop {
-            policy,
-            suspend: true,
-            done: "held",
-        };
+    let told = |stop: Stop, object: &str, is_queue| {
         let checked = stop.check_drain(object, is_queue);
         checked.err().map(|error| error.to_string())
     };
     let wrong = "--drain does not go with job/train: it is for clusterqueue/NAME and localqueue/NAME; hold job/train \
                  stops it if it runs";
-    assert_eq!(told(DRAIN, "job/train", false).as_deref(), Some(wrong));
-    assert_eq!(told(DRAIN, "localqueue/main", true), None);
-    assert_eq!(told("Hold", "job/train", false), None);
+    assert_eq!(
+        told(Stop::Drain, "job/train", false).as_deref(),
+        Some(wrong)
+    );
+    assert_eq!(told(Stop::Drain, "localqueue/main", true), None);
+    assert_eq!(told(Stop::Hold, "job/train", false), None);
 }
