@@ -215,7 +215,7 @@ const ROWS: [Row<'_>; 24] = [
     (
         "SluiceWebhookFails",
         &[(
-            "sluice_webhook_requests_total{webhook=\"jobs\",verdict=\"retry\"}",
+            "sluice_webhook_requests_total{webhook=\"mutate\",verdict=\"retry\"}",
             "0x3 0+2x25 50x40",
         )],
         (20, &[("webhook", "jobs")]),
@@ -234,15 +234,15 @@ const ROWS: [Row<'_>; 24] = [
         "SluiceWebhookSlow",
         &[
             (
-                "sluice_webhook_seconds_bucket{webhook=\"jobs\",le=\"1\"}",
+                "sluice_webhook_seconds_bucket{webhook=\"mutate\",le=\"1\"}",
                 "0x90",
             ),
             (
-                "sluice_webhook_seconds_bucket{webhook=\"jobs\",le=\"3\"}",
+                "sluice_webhook_seconds_bucket{webhook=\"mutate\",le=\"3\"}",
                 "0x3 0+9x30 270x50",
             ),
             (
-                "sluice_webhook_seconds_bucket{webhook=\"jobs\",le=\"+Inf\"}",
+                "sluice_webhook_seconds_bucket{webhook=\"mutate\",le=\"+Inf\"}",
                 "0x3 0+9x30 270x50",
             ),
         ],
