@@ -89,7 +89,12 @@ impl Controller {
     pub(in crate::controller) fn set_doubtful_aside(&mut self) {
         let listed = self.objects.workloads();
         let admitted = listed.filter(|(_, record)| !record.is_finished());
-        let terms = admitted.filter_map(|(_, record)| record.admitted_in());
+        let of_workloads = admitted.filter_map(|(_, record)| record.admitted_in());
+        let pods = self.objects.pods.all().map(|(_, pod)| pod);
+        let by_themselves = pods.filter(|pod| pod.mode == PodMode::Single && pod.is_live());
+        // What only records the usage of a pod names no term.
+        let of_pods = by_themselves.filter_map(|pod| pod.recorded_admission()?.term.as_deref());
+        let terms = of_workloads.chain(of_pods);
         let latest = ended_term_admissions::latest(self.ended_terms.term(), terms);
         let is_doubtful = |record: &WorkloadRecord| {
             let subject = record.owner.as_ref().map(|owner| &owner.subject);

@@ -25,6 +25,7 @@ use crate::process::notices::Notices;
 use crate::process::term::Term;
 
 mod clocks;
+mod ended_terms;
 mod evictions;
 mod gates;
 mod held_notes;
@@ -41,6 +42,9 @@ mod turns;
 mod unqueued;
 mod unreadable;
 mod unreleased;
+
+/// The term of the controller.
+const TERM: &str = "3.lease";
 
 /// A controller, and the time by its clock.
 struct Play {
@@ -84,7 +88,7 @@ impl Play {
             wall: "2026-11-23T12:00:00Z".parse().unwrap(),
         };
         let metrics = Arc::new(Metrics::new());
-        let controller = Controller::new(options, metrics, "1.lease".into(), rules, now);
+        let controller = Controller::new(options, metrics, TERM.into(), rules, now);
         Self {
             controller,
             now,

@@ -70,12 +70,8 @@ impl Cluster {
                     is_early = self.note_term(revision, object, term);
                 }
                 Kind::Pod => {
-                    let term = |pod: &Value| {
-                        let record = own_admission(pod).unwrap_or_default();
-                        text(&record, "/term").to_owned()
-                    };
                     // Early or not: the admission of a pod is its release, so it stays counted.
-                    let _ = self.note_term(revision, object, term);
+                    is_early = self.note_term(revision, object, pod_signed_in);
                 }
                 Kind::Job => self.note_release(object),
                 Kind::ClusterQueue | Kind::Cohort => {}
@@ -136,7 +132,11 @@ impl Cluster {
             return;
         }
         let admitted: Vec<&Value> = self.of(Kind::Workload).filter(|w| holds_quota(w)).collect();
-        let terms = admitted.iter().map(|workload| signed_in(workload));
+        let workloads = admitted.iter().map(|workload| signed_in(workload));
+        // The usage of a pod may be recorded without a term.
+        let pods: Vec<String> = self.of(Kind::Pod).map(pod_signed_in).collect();
+        let pods = pods.iter().filter(|term| !term.is_empty());
+        let terms = workloads.chain(pods.map(String::as_str));
         let own = self.term.as_deref().unwrap_or_default();
         let Some(latest) = latest_term(own, terms) else {
             return;
@@ -383,6 +383,12 @@ pub(super) fn own_admission(pod: &Value) -> Option<Value> {
     let has_ended = ["Succeeded", "Failed"].contains(&text(pod, "/status/phase"));
     let has_usage = !has_ended && !pod_gates(pod).contains(QUEUE_GATE);
     serde_json::from_str(record).ok().filter(|_| has_usage)
+}
+
+/// The term in which a pod was admitted by itself; empty when there is none.
+fn pod_signed_in(pod: &Value) -> String {
+    let record = own_admission(pod).unwrap_or_default();
+    text(&record, "/term").to_owned()
 }
 
 /// What the pods of a template ask for of each resource, as long as nothing but the requests of

@@ -352,6 +352,37 @@ fn an_admission_of_an_earlier_term_that_was_not_released_is_decided_again() {
     assert_eq!(released.broken(), [Invariant::WithinQuota]);
 }
 
+/// The leader of term 2 gave the quota to a pod: that counts like a Workload.
+#[test]
+fn an_admission_that_is_older_than_that_of_a_pod_is_decided_again() {
+    let signed = |job: &str, term: &str| {
+        with(
+            workload(job, 3, admission(3)),
+            "/status/admission/term",
+            json!(term),
+        )
+    };
+    let story = |term: &str| {
+        let record = json!({"clusterQueue": "q", "flavors": {"cpu": "f"}, "term": term});
+        let record = json!({"sluice.dev/admitted": record.to_string()});
+        let by_itself = with(pod("rs"), "/metadata/annotations", record);
+        let waiting = with(pod("rs"), "/spec/schedulingGates", json!([{"name": GATE}]));
+        let suspended = json!({"conditions": [{"type": "Suspended", "status": "True"}]});
+        Story::default()
+            .put("ClusterQueue", "q", queue("", 4, json!({})))
+            .put("Job", "b", with(job(true), "/status", suspended))
+            .put("Lease", "l", lease(1))
+            .put("Workload", "w-b", signed("b", "1.l"))
+            .put("Pod", "p", waiting)
+            .put("Lease", "l", lease(2))
+            .put("Pod", "p", by_itself)
+            .put("Lease", "l", lease(3))
+            .put("Workload", "w-a", signed("a", "3.l"))
+    };
+    assert_eq!(story("2.l").broken(), [], "given to others");
+    assert_eq!(story("1.l").broken(), [Invariant::WithinQuota]);
+}
+
 /// As its admission is its release, it runs until the present leader has seen it, which keeps or evicts it.
 #[test]
 fn a_pod_that_was_admitted_in_a_term_that_has_ended_counts_when_it_is_taken_over() {

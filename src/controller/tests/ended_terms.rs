@@ -1,0 +1,52 @@
+//! Admissions that leaders wrote before this one, and that came in late.
+
+use super::pod_usage::running;
+use super::*;
+use crate::plan::JobPurpose;
+
+/// The Workload of job `a`, admitted in this term.
+fn admitted(term: &str) -> Value {
+    let mut workload = serde_json::to_value(Play::new().admit("a")).unwrap();
+    workload["status"]["admission"]["term"] = json!(term);
+    workload
+}
+
+/// A pod that runs, and was admitted by itself in this term.
+pub(super) fn by_itself(name: &str, term: &str) -> Value {
+    let mut pod = running(name, &json!({"sluice.dev/queue-name": "main"}), None);
+    let record = json!({"clusterQueue": "q", "flavors": {"cpu": "any"}, "term": term,
+        "at": "2026-11-23T11:59:30Z"});
+    pod["metadata"]["annotations"] = json!({
+        "sluice.dev/queue-allocation-gate": "true", "sluice.dev/admitted": record.to_string(),
+    });
+    pod
+}
+
+/// What is done to job `a`, or to its Workload.
+fn purpose(writes: &[InFlightWrite]) -> Vec<&'static str> {
+    let of_job = |write: &InFlightWrite| match &write.write {
+        Write::PatchJob {
+            purpose: JobPurpose::Release,
+            ..
+        } => Some("released"),
+        Write::SetWorkloadStatus {
+            purpose: StatusPurpose::TakeBack,
+            ..
+        } => Some("taken back"),
+        _ => None,
+    };
+    writes.iter().filter_map(of_job).collect()
+}
+
+/// The leader of term 2 gave the quota to a pod, and ended before it could take back what the one of term 1 had written.
+#[tokio::test]
+async fn a_pod_that_was_admitted_by_itself_tells_of_a_later_term() {
+    for (term, expected) in [("2.lease", "taken back"), ("1.lease", "released")] {
+        let mut play = Play::new();
+        play.list_settings();
+        play.list(&Source::Workload, [admitted("1.lease")]);
+        play.list(&Source::Pod, [by_itself("p", term)]);
+        play.list_jobs([job("a")]);
+        assert_eq!(purpose(&play.cycle()), [expected], "{term}");
+    }
+}
