@@ -1,4 +1,4 @@
-//! Admissions of ended leaders that come in after this leader's first decision. They are decided about like
+//! Admissions of ended leaders that come in after this leader has listed everything. They are decided about like
 //! everything that waits: what is admitted again is taken over, what is not is taken back at once.
 
 use std::collections::BTreeSet;
@@ -66,7 +66,7 @@ impl Controller {
         let known = known.filter(|known| known.uid == record.uid);
         let sight = Sight {
             own: self.ended_terms.term(),
-            has_decided: self.phase.has_decided(),
+            has_listed: self.phase.has_listed(),
             before: known.and_then(WorkloadRecord::admitted_in),
         };
         // What was set aside stays so until it is written again.
@@ -154,7 +154,7 @@ impl Controller {
         let term = admitted.term.as_deref().unwrap_or_default();
         let sight = Sight {
             own: self.ended_terms.term(),
-            has_decided: self.phase.has_decided(),
+            has_listed: self.phase.has_listed(),
             before: None,
         };
         // A pod of an admitted job or group names none: its Workload does.

@@ -4,7 +4,15 @@ use super::pod_usage::running;
 use super::*;
 use crate::plan::JobPurpose;
 
-/// The Workload of job `a`, admitted in this term.
+/// The Workload of job `a`, which waits.
+fn waiting() -> Value {
+    let mut play = Play::new();
+    play.list_settings();
+    play.list_jobs([job("a")]);
+    serde_json::to_value(stored(&play.cycle().remove(0), 8)).unwrap()
+}
+
+/// The same, admitted in this term.
 fn admitted(term: &str) -> Value {
     let mut workload = serde_json::to_value(Play::new().admit("a")).unwrap();
     workload["status"]["admission"]["term"] = json!(term);
@@ -49,4 +57,25 @@ async fn a_pod_that_was_admitted_by_itself_tells_of_a_later_term() {
         play.list_jobs([job("a")]);
         assert_eq!(purpose(&play.cycle()), [expected], "{term}");
     }
+}
+
+/// The leader waits for the Workload of another job before its first decision.
+#[tokio::test]
+async fn an_admission_that_comes_in_before_the_first_decision_is_decided_again() {
+    let mut play = Play::new();
+    play.list_settings();
+    play.list(&Source::Workload, [waiting()]);
+    play.list(&Source::Pod, [by_itself("p", "2.lease")]);
+    play.list_jobs([job("a"), job("new")]);
+    let created = play.cycle().remove(0);
+    assert!(is_created(&created), "{created:?}");
+    play.observe(
+        &Source::Workload,
+        Change::Applied(seen(admitted("1.lease"))),
+    );
+    let written = play.cycle();
+    assert!(written.is_empty(), "nothing is decided: {written:?}");
+    let new = stored(&created, 30);
+    play.end(created, Reply::Done(Some(Box::new(new))));
+    assert_eq!(purpose(&play.cycle()), ["taken back"]);
 }

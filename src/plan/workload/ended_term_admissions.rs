@@ -1,5 +1,5 @@
 //! Admissions that come in late: a leader wrote them whose term has ended since. Its request was held up,
-//! in a socket or in an API server that hung, and the present leader has decided without it. Such an
+//! in a socket or in an API server that hung, and the present leader has listed without it, or decided. Such an
 //! admission counts for nothing until the present leader has taken it over; if there is no quota for it, it
 //! is taken back. Nothing is released on it, as only the present leader releases.
 
@@ -21,8 +21,8 @@ const TERM_ENDED: &str = "TermEnded";
 pub struct Sight<'a> {
     /// Its own term.
     pub own: &'a str,
-    /// Whether it has decided anything. What it has seen before that it has taken over by its lists.
-    pub has_decided: bool,
+    /// Whether it has listed everything. What it has seen before that it has taken over by its lists.
+    pub has_listed: bool,
     /// The term of the admission that this object had before and that counted, if it had one.
     pub before: Option<&'a str>,
 }
@@ -30,7 +30,7 @@ pub struct Sight<'a> {
 impl Sight<'_> {
     /// Whether an admission of `term` counts. An empty one is of a Sluice that wrote none.
     pub fn counts(&self, term: &str) -> bool {
-        !self.has_decided || term == self.own || self.before == Some(term)
+        !self.has_listed || term == self.own || self.before == Some(term)
     }
 }
 
@@ -118,9 +118,9 @@ mod tests {
     use crate::plan::fixtures::mk_group_workload;
 
     #[test]
-    fn an_admission_of_an_ended_term_counts_if_it_was_seen_before_the_first_decision() {
+    fn an_admission_of_an_ended_term_counts_if_it_was_listed() {
         const OWN: &str = "3.lease";
-        // Its term, whether anything was decided, what was known before, whether it counts.
+        // Its term, whether everything was listed, what was known before, whether it counts.
         let table = [
             (OWN, true, None, true, "written by this leader"),
             ("2.lease", false, None, true, "listed at the start"),
@@ -152,10 +152,10 @@ mod tests {
                 "it had one without a term",
             ),
         ];
-        for (term, has_decided, before, expected, why) in table {
+        for (term, has_listed, before, expected, why) in table {
             let sight = Sight {
                 own: OWN,
-                has_decided,
+                has_listed,
                 before,
             };
             assert_eq!(sight.counts(term), expected, "{why}");
