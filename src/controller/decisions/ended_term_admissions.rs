@@ -9,6 +9,7 @@ use tracing::info;
 
 use crate::cache::{PodRecord, Subject, Uid, WorkloadKey, WorkloadRecord};
 use crate::controller::Controller;
+use crate::controller::decisions::evictions::Eviction;
 use crate::controller::writes::in_flight::InFlightWrite;
 use crate::plan::workload::ended_term_admissions::{self, Sight};
 use crate::plan::{StatusPurpose, Write};
@@ -43,7 +44,7 @@ impl EndedTermAdmissions {
         self.pods.contains(pod)
     }
 
-    /// Forgets a subject of which nothing is left.
+    /// Forgets a subject of which nothing is left, or a pod that is deleted.
     pub fn forget(&mut self, subject: &Subject) {
         self.subjects.remove(subject);
         if let Subject::Pod(uid) = subject {
@@ -199,20 +200,24 @@ impl Controller {
         });
     }
 
-    /// A pod that runs has usage all the same, and is deleted if its controller makes another one.
+    /// A pod that runs has usage all the same, and is deleted if its controller makes another one. It is decided about
+    /// again for as long as its deletion fails: the engine has not decided to evict it, and would not do so again.
     fn take_back_pod(&mut self, uid: &Uid) {
         let subject = Subject::Pod(uid.clone());
         if self.writes.is_busy(&subject) {
             return;
         }
-        self.ended_terms.pods.remove(uid);
         let pod = self.objects.pods.of(uid).map(|(_, pod)| pod);
         let runs = pod.is_some_and(|pod| pod.is_live() && !pod.deleting);
         let is_taken_over = pod.is_some_and(|pod| self.is_of_this_term(pod));
-        self.sync_pod(uid);
         if runs && !is_taken_over {
-            self.evict_pod(uid, &ended_term_admissions::pod_cause());
+            let eviction = self.evict_pod(uid, &ended_term_admissions::pod_cause());
+            if eviction == Eviction::Begun {
+                return;
+            }
         }
+        self.ended_terms.pods.remove(uid);
+        self.sync_pod(uid);
     }
 
     /// Whether a pod was admitted by itself in this term.

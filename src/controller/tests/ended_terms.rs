@@ -2,6 +2,7 @@
 
 use super::pod_usage::running;
 use super::*;
+use crate::cache::Uid;
 use crate::plan::JobPurpose;
 
 /// The Workload of job `a`, which waits.
@@ -27,6 +28,19 @@ pub(super) fn by_itself(name: &str, term: &str) -> Value {
     pod["metadata"]["annotations"] = json!({
         "sluice.dev/queue-allocation-gate": "true", "sluice.dev/admitted": record.to_string(),
     });
+    pod
+}
+
+/// It waits for quota.
+pub(super) fn gated(name: &str) -> Value {
+    let mut pod = running(name, &json!({"sluice.dev/queue-name": "main"}), None);
+    pod["metadata"]["resourceVersion"] = json!("19");
+    pod["metadata"]["annotations"] = json!({"sluice.dev/queue-allocation-gate": "true"});
+    pod["spec"] = json!({
+        "schedulingGates": [{"name": "sluice.dev/queue-allocation-gate"}],
+        "containers": pod["spec"]["containers"],
+    });
+    pod["status"] = json!({"phase": "Pending"});
     pod
 }
 
@@ -78,4 +92,29 @@ async fn an_admission_that_comes_in_before_the_first_decision_is_decided_again()
     let new = stored(&created, 30);
     play.end(created, Reply::Done(Some(Box::new(new))));
     assert_eq!(purpose(&play.cycle()), ["taken back"]);
+}
+
+/// Nobody else would: the engine has not decided to evict it.
+#[tokio::test]
+async fn a_pod_that_was_ungated_late_is_deleted_however_often_that_fails() {
+    let mut play = Play::new();
+    play.list_settings();
+    play.list(&Source::Pod, [by_itself("other", TERM), gated("late")]);
+    play.list_jobs([]);
+    assert!(play.cycle().is_empty(), "there is no quota");
+    play.see_pod(by_itself("late", "2.lease"));
+    let late = Subject::Pod(Uid::from("uid-late"));
+    let mut deletion = play.cycle().remove(0);
+    for _ in 0..3 {
+        assert!(matches!(deletion.write, Write::DeletePod { .. }));
+        assert_eq!(deletion.subject, late);
+        play.end(deletion, Reply::Unknown("an error".to_owned()));
+        assert!(play.controller.engine.admission(&late.id()).is_some());
+        assert!(play.cycle().is_empty(), "it backs off");
+        play.pass(Duration::from_secs(1));
+        deletion = play.cycle().remove(0);
+    }
+    play.end(deletion, Reply::Done(None));
+    assert!(play.cycle().is_empty(), "it is on its way");
+    assert!(play.controller.engine.admission(&late.id()).is_some());
 }

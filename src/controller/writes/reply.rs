@@ -208,8 +208,9 @@ impl Controller {
                 Subject::Pod(uid) => self.pod_not_found(key, uid),
                 Subject::Job(_) | Subject::Group(_) => violated("only a pod is patched as one"),
             },
-            // The watch shows how a deleted pod ends.
-            (Write::DeletePod { .. }, _) | (Write::CreateWorkload(_), None) => {}
+            // The watch shows how a deleted pod ends. Until then there is nothing to decide about it.
+            (Write::DeletePod { .. }, _) => self.ended_terms.forget(subject),
+            (Write::CreateWorkload(_), None) => {}
             (
                 Write::UpdateWorkloadSpec { key, .. } | Write::SetWorkloadStatus { key, .. },
                 Some(_),
