@@ -87,6 +87,35 @@ impl Controller {
         self.take_in(source, place, object);
     }
 
+    /// Whether this object is known, and by what its watch selects: one that a list lacks is gone then.
+    pub(super) fn knows(&self, source: &Source, object: &DynamicObject) -> bool {
+        let (namespace, name) = place(object);
+        let uid = match source {
+            Source::Workload => {
+                let known = self.objects.workload(&WorkloadKey { namespace, name });
+                known.map(|known| &known.uid)
+            }
+            Source::Pod => {
+                let known = self.objects.pods.get(&PodKey { namespace, name });
+                let known = known.map(|known| &known.uid);
+                known.filter(|uid| !self.pod_labels.are_lost(uid))
+            }
+            Source::Jobs(kind, _) => {
+                let kind = kind.clone();
+                let key = JobKey {
+                    kind,
+                    namespace,
+                    name,
+                };
+                let child = || self.objects.children.get(&key).map(|child| &child.uid);
+                let job = self.objects.job(&key).map(|job| &job.uid);
+                job.or_else(child)
+            }
+            _ => None,
+        };
+        uid.is_some_and(|uid| Some(&**uid) == object.metadata.uid.as_deref())
+    }
+
     /// An object exists, like this.
     fn take_in(
         &mut self,

@@ -98,7 +98,11 @@ impl Controller {
             FoundJob::Object(object) => {
                 let kind = &reread.key.kind;
                 if let Some(life) = self.kinds.life(kind) {
-                    self.applied(&Source::Jobs(kind.clone(), life), *object);
+                    let source = Source::Jobs(kind.clone(), life);
+                    // What its watch has shown to be gone since stays gone: nothing would take it back.
+                    if self.knows(&source, &object) {
+                        self.applied(&source, *object);
+                    }
                 }
             }
             // Its watch tells of that.

@@ -37,6 +37,7 @@ mod opening;
 mod pod_usage;
 mod pods_to_come;
 mod readers;
+mod replies;
 mod requeued;
 mod turns;
 mod unqueued;
