@@ -12,7 +12,7 @@ struct Shown {
     listed: HashSet<NamespacedName>,
     /// The newest revision of what was listed: the list is of that revision or a newer one.
     newest: Revision,
-    /// What only replies have shown, by revision.
+    /// New objects that only replies have shown, by revision. What was known when the list began is in the list, or gone.
     by_replies: HashMap<NamespacedName, Revision>,
 }
 
@@ -55,15 +55,24 @@ impl Lists {
         }
     }
 
-    /// Notes that a reply has shown this object, if a list is under way.
-    pub fn note_reply(&mut self, source: &Source, place: &NamespacedName, revision: Revision) {
-        if let Some(shown) = self.under_way.get_mut(source) {
+    /// Notes that a reply has shown this object, if a list is under way. `is_new` says whether it was not known before.
+    pub fn note_reply(
+        &mut self,
+        source: &Source,
+        place: &NamespacedName,
+        revision: Revision,
+        is_new: bool,
+    ) {
+        let Some(shown) = self.under_way.get_mut(source) else {
+            return;
+        };
+        if is_new || shown.by_replies.contains_key(place) {
             shown.by_replies.insert(place.clone(), revision);
         }
     }
 
-    /// A list is complete. Returns what exists: all that was listed, and objects that only replies have shown, if they
-    /// may be newer than the list. Anything else was deleted before the list was taken, and no watch tells of that.
+    /// A list is complete. Returns what exists: all that was listed, and new objects that only replies have shown, if
+    /// they may be newer than the list. Anything else was deleted before the list was taken, and no watch tells of that.
     /// None if no list had begun.
     pub fn end(&mut self, source: &Source) -> Option<HashSet<NamespacedName>> {
         let Shown {
@@ -102,8 +111,9 @@ mod tests {
         for (name, revision, is_there) in cases {
             let mut lists = Lists::new(BTreeSet::from([Source::Pod]));
             lists.begin(Source::Pod);
-            lists.note_reply(&Source::Pod, &place("replied"), Revision(revision));
-            lists.note_reply(&Source::Pod, &place("both"), Revision(revision));
+            for name in ["replied", "both"] {
+                lists.note_reply(&Source::Pod, &place(name), Revision(revision), true);
+            }
             lists.note(&Source::Pod, &place("both"), Revision(3));
             lists.note(&Source::Pod, &place("listed"), Revision(5));
             let there = lists.end(&Source::Pod).unwrap();
@@ -112,11 +122,24 @@ mod tests {
         }
     }
 
+    /// The list was asked for while it was there, and nothing that is left is as new as the reply.
+    #[test]
+    fn what_was_known_and_a_list_lacks_is_gone_whatever_replies_have_shown() {
+        let mut lists = Lists::new(BTreeSet::from([Source::Pod]));
+        lists.begin(Source::Pod);
+        lists.note_reply(&Source::Pod, &place("known"), Revision(150), false);
+        lists.note(&Source::Pod, &place("listed"), Revision(100));
+        let there = lists.end(&Source::Pod).unwrap();
+        assert_eq!(there.into_iter().collect::<Vec<_>>(), [place("listed")]);
+    }
+
     #[test]
     fn in_an_empty_list_all_that_replies_have_shown_is_new() {
         let mut lists = Lists::new(BTreeSet::from([Source::Pod]));
         lists.begin(Source::Pod);
-        lists.note_reply(&Source::Pod, &place("replied"), Revision(1));
+        lists.note_reply(&Source::Pod, &place("replied"), Revision(1), true);
+        // It is written to.
+        lists.note_reply(&Source::Pod, &place("replied"), Revision(2), false);
         assert_eq!(lists.end(&Source::Pod).unwrap().len(), 1);
         assert!(lists.end(&Source::Pod).is_none());
     }

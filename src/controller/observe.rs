@@ -83,7 +83,9 @@ impl Controller {
     /// A reply shows that an object exists, like this.
     pub(super) fn applied(&mut self, source: &Source, object: DynamicObject) {
         let place = place(&object);
-        self.lists.note_reply(source, &place, Revision::of(&object));
+        let is_new = !self.knows(source, &object);
+        let revision = Revision::of(&object);
+        self.lists.note_reply(source, &place, revision, is_new);
         self.take_in(source, place, object);
     }
 

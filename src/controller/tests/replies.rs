@@ -1,5 +1,6 @@
 //! Replies that are older than what watches and lists have shown since.
 
+use super::ended_terms::{by_itself, gated};
 use super::*;
 use crate::api::lookup::FoundJob;
 use crate::controller::intake::rereads::ReadAgain;
@@ -29,4 +30,25 @@ async fn a_job_that_was_deleted_while_it_was_read_again_stays_gone() {
     let found = FoundJob::Object(Box::new(read));
     play.handle(Input::ReadAgain(ReadAgain { reread, found }));
     assert_eq!(play.controller.objects.jobs().count(), 0);
+}
+
+/// The list was asked for before the reply, and taken after the pod was deleted: nothing in it is as new as the reply.
+#[tokio::test]
+async fn a_pod_that_was_deleted_while_pods_were_listed_frees_its_quota() {
+    let mut play = Play::new();
+    play.list_settings();
+    play.list(&Source::Pod, [gated("p")]);
+    play.list_jobs([]);
+    let admission = play.cycle().remove(0);
+    let (ack, _asked) = oneshot::channel();
+    play.observe(&Source::Pod, Change::Listing(ack));
+    let mut admitted = by_itself("p", TERM);
+    admitted["metadata"]["resourceVersion"] = json!("150");
+    let admitted = serde_json::from_value(admitted).unwrap();
+    let subject = admission.subject.clone();
+    play.end(admission, Reply::Done(Some(Box::new(admitted))));
+    let holds = |play: &Play| play.controller.engine.admission(&subject.id()).is_some();
+    assert!(holds(&play));
+    play.observe(&Source::Pod, Change::Listed);
+    assert!(!holds(&play));
 }
