@@ -23,7 +23,7 @@ use crate::process::invariants::violated;
 /// Most Workloads without their job that are looked at again in a second: somebody may make thousands.
 const LOOKS_MAX: usize = 200;
 
-/// Jobs that are gone while their pods may run.
+/// Jobs that are gone while their pods may run, or that no JobKind reads.
 #[derive(Debug, Default)]
 pub struct Orphans {
     waiting: FairQueue<Uid>,
@@ -91,10 +91,10 @@ impl Controller {
         let Some(owner) = record.owner.clone() else {
             return violated("the Workload of a job names it");
         };
-        let Some(resource) = self.resource_of_gone(uid, &owner) else {
-            return;
-        };
         let (key, record) = (key.clone(), record.clone());
+        let Some(resource) = self.resource_of_gone(uid, &owner) else {
+            return self.tell_undeclared(uid, &key, &record, &owner);
+        };
         let has_usage = self.holds_quota(subject);
         let live = if has_usage {
             self.live_pods(subject)
@@ -153,18 +153,35 @@ impl Controller {
         record: &WorkloadRecord,
         live: usize,
     ) {
-        let object = ObjectReference {
-            api_version: Some(format!("{}/{}", sluice_crds::GROUP, sluice_crds::VERSION)),
-            kind: Some("Workload".to_owned()),
-            namespace: Some(key.namespace.to_string()),
-            name: Some(key.name.to_string()),
-            uid: Some(record.uid.to_string()),
-            ..ObjectReference::default()
-        };
         let text = format!(
             "The job was deleted, and {live} of its pods still run: its quota is freed when they are gone; delete them to free it"
         );
-        self.tell_object(object, subject, Note::warning("Orphaned", text));
+        let note = Note::warning("Orphaned", text);
+        self.tell_object(workload_reference(key, record), subject, note);
+    }
+
+    /// Tells of a job with quota that no JobKind reads: its end is not seen. Nothing else says so, so it is told again
+    /// before the event is forgotten.
+    fn tell_undeclared(
+        &mut self,
+        uid: &Uid,
+        key: &WorkloadKey,
+        record: &WorkloadRecord,
+        owner: &Owner,
+    ) {
+        let (group, kind) = &owner.group_kind;
+        let is_read = owner.is_nameless() || self.kinds.is_read(group, kind);
+        if is_read || !record.holds_quota() {
+            return;
+        }
+        self.note_orphan(uid);
+        let text = format!(
+            "No JobKind declares {kind} of API group {group:?}: the quota of this Workload is not freed before its job is deleted, and the job can't be evicted; create a JobKind to free it when the job ends"
+        );
+        let subject = &Subject::Job(uid.clone());
+        self.recorder.expire(subject, self.now);
+        let note = Note::warning("KindNotDeclared", text);
+        self.tell_object(workload_reference(key, record), subject, note);
     }
 
     /// Notes a job that is gone while its pods may run.
@@ -267,6 +284,18 @@ impl Controller {
         self.objects.job_key(uid).is_some()
             || self.objects.workload_of(&subject).is_some()
             || self.engine.admission(&subject.id()).is_some()
+    }
+}
+
+/// A Workload, to tell something about.
+fn workload_reference(key: &WorkloadKey, record: &WorkloadRecord) -> ObjectReference {
+    ObjectReference {
+        api_version: Some(format!("{}/{}", sluice_crds::GROUP, sluice_crds::VERSION)),
+        kind: Some("Workload".to_owned()),
+        namespace: Some(key.namespace.to_string()),
+        name: Some(key.name.to_string()),
+        uid: Some(record.uid.to_string()),
+        ..ObjectReference::default()
     }
 }
 

@@ -56,3 +56,27 @@ async fn a_kind_of_which_nothing_new_is_known_stands_as_it_did() {
     play.handle(Input::Tick);
     play.see_job_kind("Watched", 1);
 }
+
+/// Its watch ended with the leader that knew the JobKind, so that nobody sees its jobs end.
+#[tokio::test]
+async fn what_holds_quota_without_a_job_kind_is_told_for_as_long_as_that_is_so() {
+    let workload = serde_json::to_value(Play::new().admit("a")).unwrap();
+    let mut play = Play::new();
+    play.list_settings();
+    play.list(&Source::JobKind, []);
+    play.list(&Source::Workload, [workload]);
+    let expected = "Workload KindNotDeclared: No JobKind declares Job of API group \"batch\": the quota of this Workload is not freed before its job is deleted, and the job can't be evicted; create a JobKind to free it when the job ends";
+    assert_eq!(play.told().0, [expected]);
+    let mut minutes = Vec::new();
+    for minute in 1..60 {
+        play.pass(Duration::from_mins(1));
+        play.handle(Input::Tick);
+        let (told, writes) = play.told();
+        assert!(writes.is_empty(), "{writes:?}");
+        minutes.extend(told.iter().map(|_| minute));
+    }
+    assert_eq!(minutes, [30], "before the event is forgotten");
+    play.observe(&Source::JobKind, Change::Applied(seen(job_kind())));
+    play.list_jobs([job("a")]);
+    assert_eq!(play.told().0, [""; 0], "its job is known again");
+}

@@ -4,7 +4,7 @@ use super::*;
 
 impl Play {
     /// What is told of objects in one cycle, and the writes.
-    fn told(&mut self) -> (Vec<String>, Vec<InFlightWrite>) {
+    pub(super) fn told(&mut self) -> (Vec<String>, Vec<InFlightWrite>) {
         let (mut told, mut writes) = (Vec::new(), Vec::new());
         for output in self.controller.cycle(self.now) {
             match output {
