@@ -18,6 +18,10 @@ const FAILED_TEST: &str = "the server rejected our request due to an error in ou
 /// (`dispatcher.go` of apiserver's webhook admission).
 const FAILED_WEBHOOK: &str = "failed calling webhook";
 
+/// How the API server, or a webhook that it asks, turns a request away before anything is stored: by priority and
+/// fairness, or by its limit of requests in flight. A request that was begun is never answered so.
+const TOO_MANY_REQUESTS: u16 = 429;
+
 /// Why a request failed.
 #[derive(Debug)]
 pub(super) enum Failure {
@@ -48,6 +52,9 @@ impl Failure {
     pub(super) fn into_reply(self) -> Reply {
         match self {
             Self::Api(status) if is_refusal(&status) => Reply::Refused(status.message.clone()),
+            Self::Api(status) if status.code == TOO_MANY_REQUESTS => {
+                Reply::Throttled(status.message.clone())
+            }
             other => Reply::Unknown(other.text()),
         }
     }
@@ -84,19 +91,28 @@ pub(super) async fn deadline<T>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::write::words::outcome;
 
     #[test]
-    fn a_refusal_is_what_has_stored_nothing() {
+    fn it_is_known_what_has_stored_nothing() {
         let down =
             "Internal error occurred: failed calling webhook \"a.acme.io\": connection refused";
         let rows = [
-            (403, "pods \"p\" is forbidden: denied", true),
-            (422, "Job.batch \"a\" is invalid: spec: Invalid value", true),
-            (500, down, true),
-            (500, "etcdserver: request timed out", false),
-            (429, "too many requests, please try again later", false),
-            (503, "apiserver is shutting down", false),
-            (504, "Timeout: request did not complete", false),
+            (403, "pods \"p\" is forbidden: denied", "refused"),
+            (
+                422,
+                "Job.batch \"a\" is invalid: spec: Invalid value",
+                "refused",
+            ),
+            (500, down, "refused"),
+            (500, "etcdserver: request timed out", "unknown"),
+            (
+                429,
+                "Too many requests, please try again later.",
+                "throttled",
+            ),
+            (503, "apiserver is shutting down", "unknown"),
+            (504, "Timeout: request did not complete", "unknown"),
         ];
         for (code, message, expected) in rows {
             let status = Status {
@@ -105,7 +121,7 @@ mod tests {
                 ..Status::default()
             };
             let reply = Failure::Api(Box::new(status)).into_reply();
-            assert_eq!(matches!(reply, Reply::Refused(_)), expected, "{reply:?}");
+            assert_eq!(outcome(&reply), expected, "{reply:?}");
         }
     }
 }

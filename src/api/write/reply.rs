@@ -11,6 +11,8 @@ pub enum Reply {
     Conflict(Option<Box<DynamicObject>>),
     /// It has not happened and never will as it is: the API server's own words.
     Refused(String),
+    /// It has not happened: the API server has too much to do (429). Its own words.
+    Throttled(String),
     /// It has not happened, or nobody knows: to be looked at again.
     Unknown(String),
 }

@@ -45,6 +45,7 @@ pub(super) fn outcome(reply: &Reply) -> &'static str {
         Reply::Done(_) => "done",
         Reply::Conflict(_) => "conflict",
         Reply::Refused(_) => "refused",
+        Reply::Throttled(_) => "throttled",
         Reply::Unknown(_) => "unknown",
     }
 }

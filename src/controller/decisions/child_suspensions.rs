@@ -130,7 +130,7 @@ impl Controller {
                 let text = format!("The API server refuses to suspend it: {message}; trying again");
                 Note::warning("WriteRefused", text)
             }
-            Reply::Conflict(_) | Reply::Unknown(_) => return,
+            Reply::Conflict(_) | Reply::Throttled(_) | Reply::Unknown(_) => return,
         };
         self.tell(&sent.key, &sent.uid, note);
         let subject = Subject::Job(sent.uid);

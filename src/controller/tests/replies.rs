@@ -1,4 +1,4 @@
-//! Replies that are older than what watches and lists have shown since.
+//! Replies that are older than what watches and lists have shown since, and such as say that nothing was done.
 
 use super::ended_terms::{by_itself, gated};
 use super::*;
@@ -51,4 +51,37 @@ async fn a_pod_that_was_deleted_while_pods_were_listed_frees_its_quota() {
     assert!(holds(&play));
     play.observe(&Source::Pod, Change::Listed);
     assert!(!holds(&play));
+}
+
+/// What the API server has no time for has not happened, unless it may have before.
+#[tokio::test]
+async fn an_admission_that_is_throttled_keeps_no_quota() {
+    for (name, is_unanswered, is_kept) in [("at once", false, false), ("in doubt", true, true)] {
+        let mut play = Play::new();
+        play.list_settings();
+        play.list_jobs([job("a"), job("b")]);
+        for (write, revision) in play.cycle().into_iter().zip(8..) {
+            let stored = stored(&write, revision);
+            play.end(write, Reply::Done(Some(Box::new(stored))));
+        }
+        let mut admitted = play.cycle().remove(0);
+        if is_unanswered {
+            play.end(admitted, Reply::Unknown("no answer in time".to_owned()));
+            play.pass(Duration::from_secs(1));
+            admitted = play.cycle().remove(0);
+        }
+        assert!(is_admitted(&admitted));
+        let first = admitted.subject.clone();
+        play.end(admitted, Reply::Throttled("too many requests".to_owned()));
+        let next = play.cycle();
+        let holds = |play: &Play| play.controller.engine.admission(&first.id()).is_some();
+        assert_eq!(holds(&play), is_kept, "{name}");
+        assert_eq!(next.iter().any(is_admitted), !is_kept, "{name}");
+        play.pass(Duration::from_millis(999));
+        let next = play.cycle();
+        assert!(
+            is_kept || next.iter().all(|write| write.subject != first),
+            "{name}"
+        );
+    }
 }

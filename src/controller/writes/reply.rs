@@ -1,6 +1,8 @@
 //! What follows from how a write ended. A reply is an observation: it goes the same way as what a
 //! watch shows, so that the next plan is made from it. When it is tried again is in `retries.rs`.
 
+use std::time::Duration;
+
 use kube::api::DynamicObject;
 use sluice_engine::Event;
 use tracing::warn;
@@ -17,8 +19,12 @@ use crate::controller::wakes::Wake;
 use crate::plan::{JobPurpose, Note, PodPurpose, StatusPurpose, Write};
 use crate::process::invariants::violated;
 
-/// So many writes in a row that nobody answers are not told of: an API server that restarts is no news.
+/// So many writes in a row that nobody answers, or that are throttled, are not told of: an API server that restarts
+/// is no news.
 const UNANSWERED_IN_SILENCE: u32 = 3;
+
+/// When the API server is asked again that has too much to do: its `Retry-After`, which kube does not show.
+const THROTTLED_FOR: Duration = Duration::from_secs(1);
 
 impl Controller {
     pub(in crate::controller) fn write_ended(&mut self, ended: EndedWrite) {
@@ -27,7 +33,8 @@ impl Controller {
         match reply {
             Reply::Done(object) => self.done(sent, object.map(|o| *o)),
             Reply::Conflict(object) => self.conflict(&sent, object.map(|o| *o)),
-            Reply::Refused(message) => self.refused(sent, &message),
+            Reply::Refused(message) => self.refused(sent, &message, false),
+            Reply::Throttled(message) => self.refused(sent, &message, true),
             Reply::Unknown(why) => self.unknown(sent, &why),
         }
     }
@@ -85,7 +92,9 @@ impl Controller {
         self.not_done(&subject, &sent.write);
     }
 
-    fn refused(&mut self, sent: InFlightWrite, message: &str) {
+    /// The write has not happened. If the API server had too much to do, an event would only add to that, and its
+    /// `Retry-After` counts.
+    fn refused(&mut self, sent: InFlightWrite, message: &str, is_throttled: bool) {
         // It was sent before, and may have happened then: that it may not now says nothing of that.
         let now = self.now.moment;
         if happens_once(&sent.write) && self.writes.is_in_doubt(&sent.subject, now) {
@@ -93,18 +102,24 @@ impl Controller {
         }
         self.writes.answered(&sent.subject);
         self.take_back(&sent);
-        self.note_failed_eviction(&sent, true);
+        self.note_failed_eviction(&sent, !is_throttled);
         if is_lift(&sent.write) && !self.writes.is_lift_in_doubt(&sent.subject, now) {
             self.counters.give_back(&sent.subject);
         }
         warn!(subject = %sent.subject, refusal = message, "the API server refuses a write");
-        let text = format!("The API server refuses a write of Sluice: {message}; trying again");
-        let note = Note::warning("WriteRefused", text);
-        self.told_of(&sent.write, &sent.subject, vec![note]);
+        if !is_throttled || UNANSWERED_IN_SILENCE <= self.writes.failures(&sent.subject) {
+            let text = format!("The API server refuses a write of Sluice: {message}; trying again");
+            let note = Note::warning("WriteRefused", text);
+            self.told_of(&sent.write, &sent.subject, vec![note]);
+        }
         if let Some(root) = self.released_by(&sent.write, &sent.subject) {
             self.note_release_refused(&root, message);
         }
-        self.not_done(&sent.subject, &sent.write);
+        if is_throttled {
+            self.not_before(&sent.subject, &sent.write, THROTTLED_FOR);
+        } else {
+            self.not_done(&sent.subject, &sent.write);
+        }
     }
 
     /// Nobody has answered, so the write may have happened.

@@ -1,6 +1,8 @@
 //! When a job or pod is planned again after a write: at once, or after a backoff. How long that is follows from
 //! `attempts.rs`.
 
+use std::time::Duration;
+
 use super::in_flight::is_admission;
 use crate::cache::{Subject, Uid};
 use crate::controller::Controller;
@@ -19,7 +21,12 @@ impl Controller {
 
     /// Plans a job again after a while, and lets nothing be decided about it until then, as this write has failed.
     pub(super) fn later(&mut self, subject: &Subject, write: &Write) {
-        let wait = self.writes.back_off(subject, write);
+        self.not_before(subject, write, Duration::ZERO);
+    }
+
+    /// The same, and no sooner than after this.
+    pub(super) fn not_before(&mut self, subject: &Subject, write: &Write, least: Duration) {
+        let wait = self.writes.back_off(subject, write).max(least);
         self.wake_after(wait, Wake::Retry(subject.clone()));
         self.sync(subject);
     }

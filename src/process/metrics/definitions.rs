@@ -215,7 +215,7 @@ table! {
     UNREADABLE_OBJECTS = gauge("sluice_unreadable_objects", &["kind"], "The number of objects that can't be read, by kind: what they said before stays in force, or what depends on them waits. An event of each says what is wrong");
     JOB_KIND_READY = gauge("sluice_job_kind_ready", &["job_kind", "reason"], "1 while objects of the JobKind are managed, 0 while they are not, with the reason of its condition Ready: 0 with the reason Waiting says that the kind is not served, so there are no objects");
     PODS_NOT_LABELLED = counter("sluice_pods_not_labelled_total", &[], "The number of times that a pod which runs with a queue label and without sluice.dev/managed could not be given that in three tries. Its usage does not count meanwhile; it is tried again after 30 s");
-    API_WRITES = counter("sluice_api_writes_total", &["operation", "outcome"], "The number of writes to the API server by how they ended: done, conflict, refused, unknown").of_every_replica();
+    API_WRITES = counter("sluice_api_writes_total", &["operation", "outcome"], "The number of writes to the API server by how they ended: done, conflict, refused, throttled, unknown").of_every_replica();
     API_WRITE_SECONDS = histogram("sluice_api_write_seconds", ANSWERS, &["operation"], "The time of a write to the API server, with reading the object again after a conflict");
     WATCH_ERRORS = counter("sluice_watch_errors_total", &["resource"], "The number of watches that failed and were restarted").of_every_replica();
     WATCH_SILENCE = gauge("sluice_watch_silence_seconds", &["resource"], "The time since a watch was last heard: of the longest silent one of the resource. Watches are renewed every 20 s; after 30 s the process is not ready").of_every_replica();
