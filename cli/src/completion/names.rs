@@ -164,6 +164,10 @@ fn held_by(gate: &str) -> Option<String> {
     gate?.held_by_label()
 }
 
+#[expect(
+    clippy::unnecessary_wraps,
+    reason = "not every object has a name of the other sorts"
+)]
 fn own_name(object: &Metadata) -> Option<String> {
     Some(object.name_any())
 }

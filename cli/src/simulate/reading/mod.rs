@@ -169,7 +169,7 @@ fn standing(seen: &Seen, names: &QueueNames, input: &mut Input, problems: &mut P
             Role::Job if settings::is_pod(object) => {
                 let view = names.read(object);
                 left_out += usize::from(has_unknown_queue(object, &view));
-                pods::standing(object, view, quotas, jobs)
+                pods::standing(object, &view, quotas, jobs)
             }
             _ => continue,
         };

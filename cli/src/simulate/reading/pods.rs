@@ -26,7 +26,7 @@ use crate::simulate::span::Moment;
 /// All that is wrong with it.
 pub fn standing(
     object: &Value,
-    view: PodView,
+    view: &PodView,
     quotas: &Quotas,
     jobs: &mut Jobs,
 ) -> Result<Option<InputJob>, Vec<String>> {
