@@ -3,6 +3,7 @@
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
+use sluice_crds::PODS_MADE_BY_ANNOTATION;
 use sluice_testbed::eventually;
 
 use crate::support::admission::{Admission, both_ways, play};
@@ -226,6 +227,7 @@ async fn a_submitter_takes_a_job_out_of_the_queue_and_back() -> Result<()> {
             json!({"metadata": {"ownerReferences": []}}),
             json!({"metadata": {"finalizers": ["example.com/stay"]}}),
             json!({"metadata": {"labels": {"sluice.dev/job-uid": "x"}}}),
+            json!({"metadata": {"annotations": {(PODS_MADE_BY_ANNOTATION): "Deployment/x"}}}),
         ];
         eventually("ann to have her role", DEADLINE, async || {
             patch(json!({"metadata": {"annotations": {"a": "b"}}}))
