@@ -1,6 +1,7 @@
 //! What Sluice sees of a pod that it looks after, and which pods those are. Reading never fails:
 //! what can't be read is said in the view.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sluice_crds::{
     ADMITTED_ANNOTATION, POD_GROUP_LABEL, POD_GROUP_TOTAL_ANNOTATION, POD_SET_ANNOTATION,
-    PRIORITY_CLASS_LABEL,
+    PRIORITY_CLASS_LABEL, Quantity,
 };
 
 use crate::field::metadata::{self, annotation_text, label};
@@ -171,6 +172,66 @@ fn bounded(asks: PodSetView) -> Result<PodSetView, Vec<Problem>> {
     }
 }
 
+/// The pod with the requests that its node has not given back yet: a resize shrinks the spec at once, and the status when
+/// the kubelet has done it. kube-scheduler counts the larger of the two as well (`determineContainerReqs` in
+/// k8s.io/component-helpers/resource).
+fn as_allocated(object: &Value) -> Cow<'_, Value> {
+    let lists = [
+        ("containers", "containerStatuses"),
+        ("initContainers", "initContainerStatuses"),
+    ];
+    let mut larger = Vec::new();
+    for (list, statuses) in lists {
+        let elements = |pointer: String| {
+            let list = object.pointer(&pointer).and_then(Value::as_array);
+            list.into_iter().flatten()
+        };
+        let name = |value: &'_ Value| value.get("name").cloned();
+        let mut named = elements(format!("/status/{statuses}"))
+            .filter_map(|status| Some((name(status)?.as_str()?.to_owned(), status)))
+            .collect::<BTreeMap<_, _>>();
+        for (index, container) in elements(format!("/spec/{list}")).enumerate() {
+            let status = name(container).and_then(|name| named.remove(name.as_str()?));
+            let at = format!("/spec/{list}/{index}");
+            larger.extend(status.and_then(|status| held_beyond(container, status, at)));
+        }
+    }
+    // Where the containers alone request, the status has their sum.
+    if let (Some(spec), Some(status)) = (object.get("spec"), object.get("status")) {
+        larger.extend(held_beyond(spec, status, "/spec".to_owned()));
+    }
+    if larger.is_empty() {
+        return Cow::Borrowed(object);
+    }
+    let mut pod = object.clone();
+    for (at, requests) in larger {
+        if let Some(there) = pod.pointer_mut(&at) {
+            *there = requests;
+        }
+    }
+    Cow::Owned(pod)
+}
+
+/// The requests of a container, or of the pod, which lies at `at`, with what `status` says that it still has, if that is
+/// more; and where they lie.
+fn held_beyond(asking: &Value, status: &Value, at: String) -> Option<(String, Value)> {
+    let nanos = |amount: &Value| Quantity(amount.as_str()?.to_owned()).nanos().ok();
+    let asked = asking.pointer("/resources/requests")?.as_object()?;
+    let held = [
+        status.pointer("/resources/requests"),
+        status.get("allocatedResources"),
+    ];
+    let mut requests = asked.clone();
+    for (name, amount) in &mut requests {
+        for held in held.into_iter().flatten().filter_map(|held| held.get(name)) {
+            if nanos(amount) < nanos(held) {
+                *amount = held.clone();
+            }
+        }
+    }
+    (requests != *asked).then(|| (format!("{at}/resources/requests"), requests.into()))
+}
+
 impl PodView {
     /// Reads the pod `object`, metadata and all.
     pub fn read(object: &Value, labels: &QueueLabels, gates: &QueueGates) -> Self {
@@ -184,7 +245,8 @@ impl PodView {
             defaults: &PodDefaults::default(),
             queue_gates: gates,
         };
-        let asks = reader.read(POD_SET.into(), Place::pod(), 1, object);
+        let allocated = as_allocated(object);
+        let asks = reader.read(POD_SET.into(), Place::pod(), 1, &allocated);
         let is_gated = queue_gate.is_some() || !other_gates.is_empty();
         Self {
             queue: labels.read(&metadata::labels(object, labels.keys())),

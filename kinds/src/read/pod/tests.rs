@@ -318,3 +318,47 @@ fn what_a_pod_that_waits_asks_for_is_bounded() {
         ["spec.resourceClaims: Too many: 65: a pod that waits must have at most 64 claims"]
     );
 }
+
+/// As kube-scheduler counts them: the node has what the status says until the kubelet has resized the pod.
+#[rstest]
+#[case::not_resized(json!({"containerStatuses": [{"name": "c", "allocatedResources": {"cpu": "1"},
+    "resources": {"requests": {"cpu": "1"}}}]}), "1")]
+#[case::not_begun(json!({"containerStatuses": [{"name": "c", "allocatedResources": {"cpu": "4"}}]}), "4")]
+#[case::allocated(json!({"containerStatuses": [{"name": "c", "allocatedResources": {"cpu": "1"},
+    "resources": {"requests": {"cpu": "3500m"}}}]}), "3500m")]
+#[case::to_grow(json!({"containerStatuses": [{"name": "c", "resources": {"requests": {"cpu": "500m"}}}]}), "1")]
+#[case::of_another(json!({"containerStatuses": [{"name": "d", "allocatedResources": {"cpu": "4"}}]}), "1")]
+#[case::sum_of_the_containers(json!({"allocatedResources": {"cpu": "4"}}), "1")]
+#[case::odd(json!({"containerStatuses": [7, {"name": "c", "allocatedResources": {"cpu": "x"}, "resources": 7}]}), "1")]
+fn a_pod_that_shrinks_has_what_its_node_has_not_taken(
+    #[case] status: Value,
+    #[case] expected: &str,
+) {
+    let mut pod = mk_pod(json!({}), json!({}));
+    pod["spec"]["containers"] =
+        json!([{"name": "c", "resources": {"requests": {"cpu": "1"}}}, {"name": "e"}]);
+    pod["status"] = status;
+    let cpu = view(&pod).asks.unwrap().requests["cpu"];
+    assert_eq!(Quantity::of("cpu", cpu).0, expected);
+}
+
+#[test]
+fn sidecars_and_whole_pods_shrink_the_same() {
+    let mut pod = mk_pod(json!({}), json!({}));
+    let asks = |cpu: &str| json!({"requests": {"cpu": cpu}});
+    pod["spec"]["containers"] = json!([{"name": "c", "resources": asks("1")}]);
+    pod["spec"]["initContainers"] =
+        json!([{"name": "s", "restartPolicy": "Always", "resources": asks("1")}]);
+    pod["status"] =
+        json!({"initContainerStatuses": [{"name": "s", "allocatedResources": {"cpu": "2"}}]});
+    assert_eq!(
+        view(&pod).asks.unwrap().requests["cpu"],
+        3 * sluice_crds::quantity::NANOS
+    );
+    pod["spec"]["resources"] = asks("1");
+    pod["status"] = json!({"resources": asks("5"), "allocatedResources": {"cpu": "1"}});
+    assert_eq!(
+        view(&pod).asks.unwrap().requests["cpu"],
+        5 * sluice_crds::quantity::NANOS
+    );
+}
