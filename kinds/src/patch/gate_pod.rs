@@ -1,13 +1,16 @@
 //! The patch that gates a pod that is being created. Which pods wait, and how, is told in `read/pod_hold.rs`.
 
+use std::collections::BTreeMap;
+
 use json_patch::Patch;
 use serde_json::Value;
-use sluice_crds::QUEUE_GATE;
+use sluice_crds::{MANAGED_LABEL, QUEUE_GATE};
 
 use crate::field::metadata;
 use crate::gates::scheduling::QueueGates;
 use crate::gates::{self, GateState};
-use crate::patch::gating::{Gating, unlist};
+use crate::patch::gating::{Gating, add_metadata, unlist};
+use crate::patch::marks::is_hidden;
 use crate::read::place::Place;
 use crate::read::pod_hold::{MadeFor, PodHold};
 
@@ -33,11 +36,17 @@ impl PodHold {
     }
 }
 
-/// The patch for a `pod` that is being created and does not wait: it lists no gates for Sluice to
-/// remove, unless it got them from a controller.
-pub fn unlist_patch(pod: &Value) -> Patch {
+/// The patch for a `pod` that is being created and does not wait by itself: it lists no gates for Sluice to
+/// remove, unless it got them from a controller; and it does not hide from Sluice.
+pub fn unheld_patch(pod: &Value) -> Patch {
     let listed = metadata::controller(pod)
         .is_none()
         .then(|| unlist(pod, &Place::pod()));
-    Patch(listed.flatten().into_iter().collect())
+    let mut operations: Vec<_> = listed.flatten().into_iter().collect();
+    if is_hidden(pod) {
+        let managed = [(MANAGED_LABEL.to_owned(), "true".to_owned())].into();
+        let no_annotations = BTreeMap::new();
+        operations.extend(add_metadata(pod, &Place::pod(), &managed, &no_annotations));
+    }
+    Patch(operations)
 }

@@ -19,6 +19,7 @@ use crate::jobkind::kind::CompiledKind;
 use crate::pod_sets::template::Template;
 use crate::read::place::Place;
 use crate::read::pod_group::{GROUP_MARK_BYTES_MAX, too_long_marks};
+use crate::read::pod_hold::MIRROR_ANNOTATION;
 
 /// The rule for what is Sluice's to write.
 pub const BY_SLUICE_ALONE: &str = "is set by Sluice alone";
@@ -86,6 +87,20 @@ pub fn check_list_of_pod(pod: &Value) -> Option<Problem> {
 impl CompiledKind {
     /// What is wrong with the record of an admission in the pod templates of `new`: there is none.
     pub fn check_no_record(&self, old: Option<&Value>, new: &Value) -> Vec<Problem> {
+/// What is wrong with the label by which a `pod` that is being created is watched: with any other value it would run
+/// unseen.
+pub fn check_managed_pod(pod: &Value) -> Option<Problem> {
+    let field = format!("metadata.labels[{MANAGED_LABEL}]");
+    is_hidden(pod).then(|| Problem::forbidden(field, BY_SLUICE_ALONE))
+}
+
+/// Whether a new `pod` says of itself that Sluice does not manage it. Some controllers copy labels of their object over
+/// those of its template, as KubeRay does since v1.5.
+pub(crate) fn is_hidden(pod: &Value) -> bool {
+    let value = label(pod, MANAGED_LABEL);
+    value.is_some_and(|value| value != "true") && annotation(pod, MIRROR_ANNOTATION).is_none()
+}
+
         let before = old.map(|old| self.templates(old)).unwrap_or_default();
         let templates = self.templates(new);
         let recorded = templates.iter().filter_map(|template| {

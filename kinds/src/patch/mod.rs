@@ -13,7 +13,7 @@ mod ungate;
 mod ungate_templates;
 
 pub use gate_object::gate_object_patch;
-pub use gate_pod::unlist_patch;
+pub use gate_pod::unheld_patch;
 pub use gate_templates::Waiting;
 pub use label_object::label_object_patch;
 pub use release::{Placing, Target};

@@ -95,6 +95,21 @@ const GROUPS: &str = "spec.rayClusterSpec.workerGroupSpecs";
     &[GROUPS],
     &[GROUPS]
 )]
+#[case::labels_of_the_head(
+    json!({"/spec/rayClusterSpec/headGroupSpec/labels": {"sluice.dev/managed": "false"}}),
+    &["spec.rayClusterSpec.headGroupSpec.labels"],
+    &["spec.rayClusterSpec.headGroupSpec.labels"]
+)]
+#[case::labels_of_workers(
+    json!({"/spec/rayClusterSpec/workerGroupSpecs/0/labels": {"a": "b", "sluice.dev/managed": "false"}}),
+    &[GROUPS],
+    &[GROUPS]
+)]
+#[case::labels_of_others(
+    json!({"/spec/rayClusterSpec/headGroupSpec/labels": {"ray.io/zone": "a"}}),
+    &[],
+    &[]
+)]
 fn rayjob(#[case] changes: Value, #[case] suspended: &[&str], #[case] by_pod: &[&str]) {
     assert_eq!(
         refused("rayjob", changes.clone(), Hold::Suspend),
@@ -113,6 +128,8 @@ fn rayjob(#[case] changes: Value, #[case] suspended: &[&str], #[case] by_pod: &[
 #[case::fewer_than_none(json!({"minReplicas": -1}), &["spec.workerGroupSpecs"])]
 #[case::equal(json!({"minReplicas": 4}), &[])]
 #[case::one_group_less(json!({"suspend": true}), &[])]
+#[case::labels(json!({"labels": {"sluice.dev/managed": "false"}}), &["spec.workerGroupSpecs"])]
+#[case::labels_of_others(json!({"labels": {"ray.io/zone": "a"}}), &[])]
 fn raycluster(#[case] group: Value, #[case] expected: &[&str]) {
     let mut changes = json!({});
     for (field, value) in group.as_object().unwrap() {
@@ -134,6 +151,11 @@ fn what_the_autoscaler_can_not_do() {
     assert_eq!(
         refused("raycluster", changes, Hold::Suspend),
         ["spec.workerGroupSpecs"]
+    );
+    let changes = json!({"/spec/headGroupSpec/labels": {"sluice.dev/managed": "false"}});
+    assert_eq!(
+        refused("raycluster", changes, Hold::Suspend),
+        ["spec.headGroupSpec.labels"]
     );
     let changes = json!({"/spec/headGroupSpec/template/spec/containers": []});
     assert_eq!(

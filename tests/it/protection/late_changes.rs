@@ -8,10 +8,11 @@ use crate::support::admission::{Admission, both_ways, play};
 use crate::support::objects::{GATED, Job, is_suspended, quota};
 use crate::support::pods::{Pod, queued, replicated};
 use crate::support::{DEADLINE, Scene, refusal};
-use sluice_crds::QUEUE_NAME_LABEL;
+use sluice_crds::{MANAGED_LABEL, QUEUE_NAME_LABEL};
 use sluice_testbed::eventually;
 
 both_ways!(what_is_queued_or_gated_too_late_is_refused);
+both_ways!(no_controller_makes_pods_that_hide);
 
 /// What the policies are to add to an object.
 const LATE: &str = "acme.io/late";
@@ -130,6 +131,26 @@ async fn what_is_queued_or_gated_too_late_is_refused(admission: Admission) -> Re
             let told = refusal(answer)?;
             ensure!(admission == Admission::Policies, "{told}");
             ensure!(told.ends_with(&at_gate), "{told}");
+        }
+        Ok(())
+    })
+    .await
+}
+
+/// KubeRay copies the labels of a group over those of its template, where Sluice wrote the mark by which pods are watched.
+async fn no_controller_makes_pods_that_hide(admission: Admission) -> Result<()> {
+    play(admission, "hide", async |scene| {
+        let hidden = json!({(MANAGED_LABEL): "false"});
+        let mut web = replicated("Deployment", "web", 1, Pod::new("web"));
+        web["spec"]["template"]["metadata"]["labels"][MANAGED_LABEL] = json!("false");
+        scene.create(&web).await?;
+        let mut bare = Pod::new("bare").json();
+        bare["metadata"]["labels"] = hidden;
+        scene.create(&bare).await?;
+        scene.see_so_many("there", 2, |_| true).await?;
+        for pod in scene.list("Pod").await? {
+            let mark = &pod["metadata"]["labels"][MANAGED_LABEL];
+            ensure!(mark == "true", "{pod}");
         }
         Ok(())
     })

@@ -75,6 +75,7 @@ fn edits() -> Vec<Edit> {
         edit("a late queue", label(QUEUE_NAME_LABEL, json!("other"))),
         edit("no mark", label(MANAGED_LABEL, Value::Null)),
         edit("a mark", label(MANAGED_LABEL, json!("true"))),
+        edit("another mark", label(MANAGED_LABEL, json!("false"))),
         edit("a record", note(ADMITTED_ANNOTATION, json!("{}"))),
         edit(
             "another list",
@@ -334,6 +335,8 @@ async fn webhooks_and_policies_judge_every_road_the_same() -> Result<()> {
         ("plain: a mark by", BY_SLUICE),
         ("waits: a late gate by", CREATE_ONLY),
         ("waits: no mark by", BY_SLUICE),
+        ("waits: another mark by", BY_SLUICE),
+        ("plain: another mark by", BY_SLUICE),
         ("waits: a record by", BY_SLUICE),
         ("gated: another list by", BY_SLUICE),
         (

@@ -136,11 +136,32 @@ fn a_pod_that_does_not_wait_lists_nothing() {
         json!({}),
         json!({"sluice.dev/propagated-gates": "acme.io/x", "a": "b"}),
     );
-    assert!(unlist_patch(&owned(pod.clone(), "batch/v1", "Job")).is_empty());
-    let patch = unlist_patch(&pod);
+    assert!(unheld_patch(&owned(pod.clone(), "batch/v1", "Job")).is_empty());
+    let patch = unheld_patch(&pod);
     json_patch::patch(&mut pod, &patch).unwrap();
     assert_eq!(pod["metadata"]["annotations"], json!({"a": "b"}));
-    assert!(unlist_patch(&pod).is_empty());
+    assert!(unheld_patch(&pod).is_empty());
+}
+
+/// KubeRay copies the labels of a group over those of its template, where Sluice wrote the mark.
+#[test]
+fn a_pod_that_hides_is_marked_again() {
+    let managed = |value: &str| json!({"a": "b", "sluice.dev/managed": value});
+    let mut pod = owned(bare(managed("false"), json!({})), "ray.io/v1", "RayCluster");
+    let patch = unheld_patch(&pod);
+    json_patch::patch(&mut pod, &patch).unwrap();
+    assert_eq!(pod["metadata"]["labels"], managed("true"));
+    assert!(unheld_patch(&pod).is_empty());
+    // Nor do those that never said so get the mark, nor copies of manifests on a node.
+    let mirror = json!({"kubernetes.io/config.mirror": "x"});
+    for pod in [bare(json!({}), json!({})), bare(managed("false"), mirror)] {
+        assert!(unheld_patch(&pod).is_empty(), "{pod}");
+    }
+    let held = held(bare(
+        json!({QUEUE: "a", "sluice.dev/managed": "no"}),
+        json!({}),
+    ));
+    assert_eq!(held["metadata"]["labels"]["sluice.dev/managed"], "true");
 }
 
 proptest! {

@@ -19,16 +19,18 @@ use crate::manifests::conditions::marks::{brings_records, tells_of_gates};
 use crate::manifests::options::Options;
 use crate::rules::pods::hold_patch::MARKS_OF_POD;
 
-/// The pod is to wait by itself.
+/// The pod is to wait by itself, or hides.
 pub(crate) fn hold_pod(options: &Options) -> MatchCondition {
-    condition("waits-by-itself", waits_by_itself(options))
+    let expression = format!("{} ||\n{}", waits_by_itself(options), hides());
+    condition("waits-by-itself", expression)
 }
 
-/// The pod is to wait by itself; or what it tells of its gates is to be seen to, or what a manifest drops.
+/// The pod is to wait by itself, or hides; or what it tells of its gates is to be seen to, or what a manifest drops.
 pub(crate) fn mutate_pod(options: &Options) -> MatchCondition {
     let expression = format!(
-        "request.operation == 'CREATE' && (\n{}) ||\n{} ||\n{}",
+        "request.operation == 'CREATE' && (\n{} ||\n{}) ||\n{} ||\n{}",
         waits_by_itself(options),
+        hides(),
         tells_of_own_gates(),
         drops_marks(options)
     );
@@ -64,13 +66,14 @@ fn tells_of_own_gates() -> String {
     )
 }
 
-/// The pod is to wait by itself; or it is one that Sluice looks after, and the edit touches what
+/// The pod is to wait by itself, or hides; or it is one that Sluice looks after, and the edit touches what
 /// there are rules for.
 pub(crate) fn validate_pod(options: &Options) -> MatchCondition {
     let managed = Entry::label(MANAGED_LABEL);
     let expression = format!(
-        "request.operation == 'CREATE' ? (\n{}) : (\n(\n{} || {}) && (\n{}) ||\n{})",
+        "request.operation == 'CREATE' ? (\n{} ||\n{}) : (\n(\n{} || {}) && (\n{}) ||\n{})",
         waits_by_itself(options),
+        hides(),
         managed.is_on("object"),
         managed.is_on("oldObject"),
         touched(options),
@@ -103,6 +106,16 @@ fn waits_by_itself(options: &Options) -> String {
         lacks_listed_gates(),
         controller(""),
         Entry::annotation(ADMITTED_ANNOTATION).is_on("object"),
+    )
+}
+
+/// CEL: the new pod `object` says that Sluice does not manage it. Some controllers copy labels of their object over those
+/// of its template, where Sluice wrote the mark by which pods are watched.
+fn hides() -> String {
+    format!(
+        "{} && object.metadata.labels['{MANAGED_LABEL}'] != 'true' && !{}",
+        Entry::label(MANAGED_LABEL).is_on("object"),
+        Entry::annotation(MIRROR_ANNOTATION).is_on("object")
     )
 }
 

@@ -17,6 +17,11 @@ use crate::rules::hold::NOT_HELD;
 /// The name of both policies for pods.
 pub(super) const NAME: &str = "sluice-pods";
 
+/// CEL: the new pod says that Sluice does not manage it.
+pub(super) fn hides() -> String {
+    format!("variables.labels[?'{MANAGED_LABEL}'].orValue('true') != 'true'")
+}
+
 /// The mutating policy.
 pub(super) fn policy(options: &Options, kinds: &[HeldKind]) -> Rules<Mutation> {
     let mut variables = metadata::variables();
@@ -30,8 +35,16 @@ pub(super) fn policy(options: &Options, kinds: &[HeldKind]) -> Rules<Mutation> {
         condition: conditions::pods::hold_pod(options),
         judges_deleted: false,
         variables,
-        outcomes: vec![apply(gate(options))],
+        outcomes: vec![apply(gate(options)), apply(managed())],
     }
+}
+
+/// No pod hides from Sluice, by whatever its controller made of the labels of its template.
+fn managed() -> String {
+    format!(
+        "{} ? Object{{metadata: Object.metadata{{labels: {{'{MANAGED_LABEL}': 'true'}}}}}} : Object{{}}",
+        hides()
+    )
 }
 
 /// `variables.hold`: how the pod waits that is being created: in a queue (`Single`, or in a `Group`),

@@ -134,6 +134,10 @@ fn create(options: &Options) -> String {
             BY_SLUICE,
         ),
     );
+    let hides = when(
+        &gate_pods::hides(),
+        &forbidden(&Map::Labels.field(MANAGED_LABEL), BY_SLUICE),
+    );
     let opt_ins: Vec<_> = options.queue_gates.iter().map(|key| is_bool(key)).collect();
     let one_way = when(
         &format!("'{POD_GROUP_LABEL}' in variables.labels && variables.optedIn.size() != 0"),
@@ -151,6 +155,7 @@ fn create(options: &Options) -> String {
          {} +\n\
          {failures} +\n\
          {listed} +\n\
+         {hides} +\n\
          {} +\n\
          (variables.isOwned ? [] :\n\
          variables.gateFaults +\n{} +\n\

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use sluice_crds::{MANAGED_LABEL, POD_SET_ANNOTATION, PROPAGATED_GATES_ANNOTATION};
-use sluice_kinds::patch::unlist_patch;
+use sluice_kinds::patch::unheld_patch;
 use sluice_kinds::pod_hold::{MadeFor, PodHold};
 
 use crate::admission::edit::Edit;
@@ -40,7 +40,7 @@ pub(crate) fn hold(request: &Request, edit: &Edit<'_>, policy: &Policy) -> Verdi
     let hold = hold_at_creation(edit.new, made_for, policy);
     let patch = match hold {
         Some(hold) => hold.patch(edit.new, policy.queue_gates(), made_for),
-        None => unlist_patch(edit.new),
+        None => unheld_patch(edit.new),
     };
     Verdict {
         patch: patch.0,

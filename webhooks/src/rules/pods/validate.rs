@@ -24,6 +24,7 @@ pub(crate) fn validate(request: &Request, edit: &Edit<'_>, policy: &Policy) -> V
             let mut problems = check_create::problems(edit.new, hold, policy);
             // Corrected by the mutating webhook, where that saw the pod last.
             problems.extend(marks::check_list_of_pod(edit.new));
+            problems.extend(marks::check_managed_pod(edit.new));
             problems
         }
         (Some(old), "" | "status") => {

@@ -8,6 +8,7 @@ use crate::tests::manifests::conditions::{self, is_asked};
 use crate::tests::*;
 
 const MANAGED: (&str, &str) = ("sluice.dev/managed", "true");
+const HIDDEN: (&str, &str) = ("sluice.dev/managed", "false");
 const GROUP: (&str, &str) = ("sluice.dev/pod-group-name", "g");
 const TOTAL: (&str, &str) = ("sluice.dev/pod-group-total-count", "2");
 const ADMITTED: (&str, &str) = ("sluice.dev/admitted", "{}");
@@ -54,6 +55,10 @@ fn bare() -> Value {
 #[case::managed_alone(mk_pod(&[MANAGED], &[("sluice.dev/pod-set", "main")], &[]), false)]
 #[case::child_of_an_admitted_job(
     owned(mk_pod(&[MANAGED], &[("sluice.dev/pod-set", "main")], &[]), "batch/v1", "Job"), false)]
+#[case::hidden(mk_pod(&[HIDDEN], &[], &[]), true)]
+#[case::hidden_by_its_controller(
+    owned(mk_pod(&[HIDDEN], &[("sluice.dev/pod-set", "head")], &[]), "ray.io/v1", "RayCluster"), true)]
+#[case::hidden_mirror(mk_pod(&[HIDDEN], &[("kubernetes.io/config.mirror", "x")], &[]), false)]
 #[case::opt_in(mk_pod(&[], &[OPT_IN], &[]), true)]
 #[case::opt_in_bad(mk_pod(&[], &[(GATE, "x")], &[]), true)]
 #[case::opt_in_alias(mk_pod(&[], &[(GATE_ALIAS, "true")], &[]), true)]
@@ -163,6 +168,7 @@ fn managed() -> Value {
     mk_pod(&[Q, MANAGED], &[OPT_IN, BY_TOTAL, ("acme.io/size", "2")], &[]),
     mk_pod(&[Q, MANAGED], &[OPT_IN, BY_TOTAL, ("acme.io/size", "3")], &[]), true)]
 #[case::into_a_gang(managed(), mk_pod(&[Q, MANAGED], &[OPT_IN, BY_LABELS], &[GATE]), true)]
+#[case::hidden_by_edit(managed(), mk_pod(&[Q, HIDDEN], &[OPT_IN], &[GATE]), true)]
 #[case::managed_by_edit(bare(), with(bare(), "/metadata/labels", json!({"sluice.dev/managed": "true"})), true)]
 #[case::queue_on_a_plain_pod(bare(), mk_pod(&[Q], &[], &[]), true)]
 #[case::queue_off_a_plain_pod(mk_pod(&[Q], &[], &[]), bare(), false)]

@@ -10,6 +10,7 @@ type Pairs = &'static [(&'static str, &'static str)];
 
 const Q: Pairs = &[(QUEUE, "a")];
 const MANAGED: (&str, &str) = ("sluice.dev/managed", "true");
+const HIDDEN: (&str, &str) = ("sluice.dev/managed", "false");
 const OPT_IN: Pairs = &[(GATE, "true")];
 const GROUP: &str = "sluice.dev/pod-group-name";
 const TOTAL: &str = "sluice.dev/pod-group-total-count";
@@ -58,6 +59,22 @@ fn creation(#[case] pod: Value, #[case] expected: &[&str], #[case] mark: Option<
     let is_managed = pod["metadata"]["labels"].get(MANAGED.0).is_some();
     assert_eq!(is_managed, !expected.is_empty());
     assert_eq!(validate(USER, None, &pod).message(), "");
+}
+
+/// Whoever made it, and whatever holds it: a pod that Sluice does not watch uses quota unseen.
+#[rstest]
+#[case::admitted_with_its_job(owned(mk_pod(&[HIDDEN], &[], &[]), "batch/v1", "Job"))]
+#[case::gated_by_its_template(owned(mk_pod(&[HIDDEN, Q[0]], OPT_IN, &[GATE]), "batch/v1", "Job"))]
+#[case::bare(mk_pod(&[HIDDEN], &[], &[]))]
+fn no_new_pod_hides(#[case] pod: Value) {
+    for user in [USER, JOB_CONTROLLER, JOBSET_CONTROLLER] {
+        // Where another webhook has hidden it again.
+        let rule = "metadata.labels[sluice.dev/managed]: Forbidden: is set by Sluice alone";
+        assert!(validate(user, None, &pod).message().contains(rule));
+        let (stored, verdict) = created_by(user, &pod, &mk_policy());
+        assert_eq!(verdict.message(), "");
+        assert_eq!(stored["metadata"]["labels"][MANAGED.0], MANAGED.1);
+    }
 }
 
 const LISTED: &str = "supported values: \"false\", \"true\"";
