@@ -38,6 +38,9 @@ pub const LATE_QUEUE_GATE: &str =
 pub const NOT_WITH_A_GROUP: &str =
     "the pods of this object are admitted with the object, not with a group";
 
+/// The rule for the annotation by which the pods of an object ask for a queue, where only their metadata is known.
+pub const MUST_ASK: &str = "must be \"true\": the pods of this object wait in a queue";
+
 /// Why somebody else than Sluice may not take the propagated `gate` off what lies at `field`; its
 /// annotation is on `holder`.
 pub fn propagated_gate(field: impl Into<String>, gate: &str, holder: &str) -> Problem {
@@ -84,9 +87,6 @@ pub fn check_list_of_pod(pod: &Value) -> Option<Problem> {
     })
 }
 
-impl CompiledKind {
-    /// What is wrong with the record of an admission in the pod templates of `new`: there is none.
-    pub fn check_no_record(&self, old: Option<&Value>, new: &Value) -> Vec<Problem> {
 /// What is wrong with the label by which a `pod` that is being created is watched: with any other value it would run
 /// unseen.
 pub fn check_managed_pod(pod: &Value) -> Option<Problem> {
@@ -101,6 +101,9 @@ pub(crate) fn is_hidden(pod: &Value) -> bool {
     value.is_some_and(|value| value != "true") && annotation(pod, MIRROR_ANNOTATION).is_none()
 }
 
+impl CompiledKind {
+    /// What is wrong with the record of an admission in the pod templates of `new`: there is none.
+    pub fn check_no_record(&self, old: Option<&Value>, new: &Value) -> Vec<Problem> {
         let before = old.map(|old| self.templates(old)).unwrap_or_default();
         let templates = self.templates(new);
         let recorded = templates.iter().filter_map(|template| {
@@ -178,6 +181,28 @@ pub(crate) fn is_hidden(pod: &Value) -> bool {
         problems
     }
 
+    /// What is wrong with an edit of the marks in the templates of a child by somebody else than its owner's controller: they
+    /// came down, and its pods are watched by them.
+    pub fn check_marks_stay(&self, old: &Value, new: &Value) -> Vec<Problem> {
+        let before = self.templates(old);
+        let changed = |template: &Template<'_>| {
+            let was = same_set(&before, template).unwrap_or(&Value::Null);
+            let is = template.pod.as_deref().unwrap_or(&Value::Null);
+            let metadata = template.place.metadata_field();
+            let label = (label(was, MANAGED_LABEL) != label(is, MANAGED_LABEL))
+                .then(|| format!("{metadata}.labels[{MANAGED_LABEL}]"));
+            let pod_set = (annotation(was, POD_SET_ANNOTATION)
+                != annotation(is, POD_SET_ANNOTATION))
+            .then(|| format!("{metadata}.annotations[{POD_SET_ANNOTATION}]"));
+            label.into_iter().chain(pod_set)
+        };
+        let templates = self.templates(new);
+        let changed = templates.iter().flat_map(changed);
+        changed
+            .map(|field| Problem::forbidden(field, BY_SLUICE_ALONE))
+            .collect()
+    }
+
     /// Of an object whose pods wait, no template may let them run: not one that lost its gate, and not
     /// one that is new. One that is suspended has none, and waits by that if its gates go. Where
     /// templates can be edited freely, the webhook itself puts the gates in.
@@ -194,7 +219,7 @@ pub(crate) fn is_hidden(pod: &Value) -> bool {
             .map(|template| match &template.place {
                 Place::Metadata(_) => Problem::required(
                     format!("{}.annotations[{QUEUE_GATE}]", template.place.metadata_field()),
-                    "must be \"true\": the pods of this object wait in a queue",
+                    MUST_ASK,
                 ),
                 Place::Template(_) | Place::Info { .. } => Problem::required(
                     format!("{}.schedulingGates", template.place.spec_field()),

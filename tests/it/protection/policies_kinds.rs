@@ -370,6 +370,24 @@ async fn by_metadata(cp: &ControlPlane) -> Result<()> {
         "{told}"
     );
 
+    for (metadata, rule) in [
+        (
+            json!({"labels": {"sluice.dev/managed": null}}),
+            "spec.podMetadata.labels[sluice.dev/managed]: Forbidden: is set by Sluice alone"
+                .to_owned(),
+        ),
+        (
+            json!({"annotations": {(QUEUE_GATE): null}}),
+            format!(
+                "spec.podMetadata.annotations[{QUEUE_GATE}]: Required value: must be \"true\": the pods of this object wait in a queue"
+            ),
+        ),
+    ] {
+        let unmark = json!({"spec": {"podMetadata": metadata}});
+        let told = merge(cp, &workflow, "queued", unmark).await?.err()?;
+        ensure!(told.contains(&rule), "{told}");
+    }
+
     let spark = Objects {
         api_version: "sparkoperator.k8s.io/v1beta2",
         kind: "SparkApplication",

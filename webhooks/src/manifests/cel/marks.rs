@@ -4,14 +4,16 @@
 
 use sluice_crds::{
     ADMITTED_ANNOTATION, JobKindSpec, MANAGED_LABEL, POD_GROUP_LABEL, POD_GROUP_TOTAL_ANNOTATION,
-    POD_SET_ANNOTATION, PROPAGATED_GATES_ANNOTATION, PodSetRule,
+    POD_SET_ANNOTATION, PROPAGATED_GATES_ANNOTATION, PodSetRule, QUEUE_GATE,
 };
-use sluice_kinds::marks::{LATE_QUEUE_GATE, NOT_WITH_A_GROUP, OF_OWNER, STANDS_FOR_ANNOTATION};
+use sluice_kinds::marks::{
+    LATE_QUEUE_GATE, MUST_ASK, NOT_WITH_A_GROUP, OF_OWNER, STANDS_FOR_ANNOTATION,
+};
 use sluice_kinds::pod::{GROUP_MARK_BYTES_MAX, GROUP_MARKS};
 
 use crate::manifests::cel::gating::{has_queue_gate, queue_gates};
 use crate::manifests::cel::path::Path;
-use crate::manifests::cel::syntax::{all, filled, forbidden, text, too_long, when};
+use crate::manifests::cel::syntax::{all, filled, forbidden, required, text, too_long, when};
 use crate::manifests::options::Options;
 
 /// The rule for what is Sluice's to write.
@@ -50,6 +52,48 @@ pub(crate) fn group_marks(kind: &JobKindSpec) -> String {
         all(problems)
     };
     all(sets.map(of_set))
+}
+
+/// CEL, a list: what is wrong with an edit of the marks in the metadata of pods. Where there is no suspend field, the
+/// mutating policy writes them at each edit. Needs `variables.isHeld`, and those of the suspension.
+pub(crate) fn of_metadata(kind: &JobKindSpec, is_queued: &str) -> String {
+    if kind.suspend.is_none() {
+        return "[]".to_owned();
+    }
+    let of_set = |(index, set): (usize, &PodSetRule)| {
+        let metadata = Path::parse(set.pod_metadata.as_deref().unwrap_or_default());
+        let marks = [
+            ("labels", MANAGED_LABEL),
+            ("annotations", POD_SET_ANNOTATION),
+        ];
+        let marks = marks.map(|(map, key)| {
+            let of =
+                |suffix: &str| format!("variables.pod{suffix}{index}.?metadata.?{map}[?'{key}']");
+            let (new, old) = (of(""), of("Old"));
+            when(
+                &format!("{new} != {old} && (variables.isHeld || {new}.hasValue())"),
+                &forbidden(
+                    &text(&format!("{}.{map}[{key}]", metadata.field())),
+                    BY_SLUICE,
+                ),
+            )
+        });
+        let ask = when(
+            &format!(
+                "variables.isHeld && {is_queued} && !variables.wasSuspended && !variables.isSuspended &&\n\
+                 variables.optedInOld{index}.size() != 0 && variables.optedIn{index}.size() == 0"
+            ),
+            &required(
+                &text(&format!("{}.annotations[{QUEUE_GATE}]", metadata.field())),
+                &text(MUST_ASK),
+            ),
+        );
+        all(marks.into_iter().chain([ask]))
+    };
+    let problems = all(kind.pod_sets.iter().enumerate().map(of_set));
+    format!(
+        "(request.operation == 'CREATE' || !variables.isHeld && variables.isChild ? [] :\n{problems})"
+    )
 }
 
 fn of_set(options: &Options, kind: &JobKindSpec, set: &PodSetRule, index: usize) -> String {
@@ -138,10 +182,21 @@ fn of_set(options: &Options, kind: &JobKindSpec, set: &PodSetRule, index: usize)
         Some(_) => gated,
         None => "[]".to_owned(),
     };
-    // What came down into the templates of a child was written there by its owner's controller.
+    // What came down into the templates of a child was written there by its owner's controller, and nobody else changes it.
+    let stays = [
+        ("labels", MANAGED_LABEL),
+        ("annotations", POD_SET_ANNOTATION),
+    ];
+    let stays = stays.map(|(map, key)| {
+        let changed = format!("{} != {}", entry("", map, key), entry("Old", map, key));
+        when(&changed, &forbidden(&field(map, key), BY_SLUICE))
+    });
+    let stays = all(stays);
     format!(
         "{recorded} +\n\
-         (!variables.isHeld && variables.isChild ? [] :\n\
+         (!variables.isHeld && variables.isChild ?\n\
+         (request.operation == 'CREATE' || variables.isMadeByController ? [] :\n\
+         {stays}) :\n\
          {listed} +\n\
          {grouped} +\n\
          (request.operation == 'CREATE' ? [] :\n\

@@ -84,6 +84,7 @@ pub(super) fn validating(
         jobs::admission(is_settled, &["PerPod"]),
         by_gates,
         marks::group_marks(spec),
+        marks::of_metadata(spec, IS_QUEUED),
         refuse::problems(&[kind]),
         unheld(options, spec),
         format!("(!variables.wasMarked ? [] :\n{})", jobs::change_of_gated()),

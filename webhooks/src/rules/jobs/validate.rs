@@ -74,7 +74,7 @@ pub(crate) fn validate(request: &Request, edit: &Edit<'_>, policy: &Policy) -> V
         problems.extend(check_unbound(kind, edit, policy));
         problems.extend(check_will_run(kind, edit, policy));
         if by == EditedBy::Other {
-            problems.extend(check_marks(kind, edit, policy));
+            problems.extend(check_marks(kind, request, edit, policy));
         }
     }
     match (kind, edit.old) {
@@ -95,6 +95,7 @@ pub(crate) fn validate(request: &Request, edit: &Edit<'_>, policy: &Policy) -> V
                 new: edit.new,
                 kind,
                 policy,
+                is_by_maker: is_made_by_controller(edit.new, Author::of(request), policy),
             };
             problems.extend(change.problems(by));
             problems.extend(check_can_be_gated(kind, old, edit.new, policy));
@@ -192,8 +193,13 @@ fn check_will_run(kind: &CompiledKind, edit: &Edit<'_>, policy: &Policy) -> Vec<
 }
 
 /// What Sluice alone writes into pod templates. What came down into those of a child was written
-/// there by its owner's controller.
-fn check_marks(kind: &CompiledKind, edit: &Edit<'_>, policy: &Policy) -> Vec<Problem> {
+/// there by its owner's controller, and nobody else changes it.
+fn check_marks(
+    kind: &CompiledKind,
+    request: &Request,
+    edit: &Edit<'_>,
+    policy: &Policy,
+) -> Vec<Problem> {
     let mut problems = kind.check_group_marks(edit.old, edit.new);
     problems.extend(kind.check_no_record(edit.old, edit.new));
     let is_held = reason_to_hold(edit.new, policy).is_some();
@@ -203,6 +209,10 @@ fn check_marks(kind: &CompiledKind, edit: &Edit<'_>, policy: &Policy) -> Vec<Pro
             new: edit.new,
             hold: is_held.then(|| hold_of(kind, edit)),
         }));
+    } else if let Some(old) = edit.old
+        && !is_made_by_controller(edit.new, Author::of(request), policy)
+    {
+        problems.extend(kind.check_marks_stay(old, edit.new));
     }
     problems
 }

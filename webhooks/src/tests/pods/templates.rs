@@ -375,7 +375,11 @@ fn the_template_of_a_child_may_say_what_its_owner_says() {
     new["spec"]["template"]["metadata"]["annotations"]["sluice.dev/pod-set"] = json!("main");
     let controller = "system:serviceaccount:jobset-system:jobset-controller-manager";
     assert_eq!(validate(controller, None, &new).message(), "");
-    assert_eq!(validate(USER, Some(&old), &new).message(), "");
+    assert_eq!(validate(controller, Some(&old), &new).message(), "");
+    assert_eq!(
+        validate(USER, Some(&old), &new).message(),
+        "spec.template.metadata.annotations[sluice.dev/pod-set]: Forbidden: is set by Sluice alone"
+    );
 }
 
 #[test]
