@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::jobkind::kind::CompiledKind;
+use crate::pod_sets::template::Template;
 
 impl CompiledKind {
     /// The fields of the pod templates of `object` that name a node. Where only the metadata of pods is known, there is
@@ -20,6 +21,22 @@ impl CompiledKind {
             .collect()
     }
 
+    /// The fields of the pod templates of `new` that say which RuntimeClass its pods have, or what that adds to their
+    /// requests, and say something else than in `old`.
+    pub fn runtime_fields_changed(&self, old: &Value, new: &Value) -> Vec<String> {
+        let before = self.templates(old);
+        let templates = self.templates(new);
+        let changed = templates.iter().flat_map(|template| {
+            let was = before.iter().find(|old| old.set == template.set);
+            let fields = ["runtimeClassName", "overhead"].into_iter();
+            let changed = fields.filter(move |field| {
+                was.is_some_and(|was| spec_field(was, field) != spec_field(template, field))
+            });
+            changed.map(|field| format!("{}.{field}", template.place.spec_field()))
+        });
+        changed.collect()
+    }
+
     /// The metadata that the templates of `object` give its pods, as far as it is there, and its fields.
     pub fn metadata_of_pods<'a>(&self, object: &'a Value) -> Vec<(String, &'a Value)> {
         let templates = self.templates(object);
@@ -28,6 +45,17 @@ impl CompiledKind {
             places.filter_map(|place| Some((place.metadata_field(), place.metadata_in(object)?)));
         metadata.collect()
     }
+}
+
+/// A field of the pod spec in a template, if it says anything.
+fn spec_field<'a>(template: &'a Template<'_>, field: &str) -> Option<&'a Value> {
+    let spec = template.pod.as_deref()?.get("spec")?;
+    spec.get(field).filter(|value| match value {
+        Value::Null => false,
+        Value::String(text) => !text.is_empty(),
+        Value::Object(map) => !map.is_empty(),
+        _ => true,
+    })
 }
 
 #[cfg(test)]

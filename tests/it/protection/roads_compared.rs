@@ -402,18 +402,22 @@ async fn webhooks_and_policies_judge_growth_the_same() -> Result<()> {
             kind.see_released(scene, "a").await?;
             let claims = json!([{"name": "gpu", "resourceClaimTemplateName": "eight"}]);
             for (spec, what) in [
-                (json!({"size": 2}), "may not grow from 1 to 2 pods"),
+                (json!({"size": 2}), "pod set \"main\": Forbidden: may not grow from 1 to 2 pods"),
+                (
+                    json!({"template": {"spec": {"runtimeClassName": "kata"}}}),
+                    "spec.template.spec.runtimeClassName: Forbidden: may not change",
+                ),
                 (
                     json!({"template": {"spec": {"resourceClaims": claims}}}),
-                    "the resourceClaims of its pods may not change",
+                    "pod set \"main\": Forbidden: the resourceClaims of its pods may not change",
                 ),
                 (
                     json!({"template": {"spec": {"tolerations": [{"operator": "Exists"}]}}}),
-                    "the nodeSelector and the required node affinity of its pods may not change, nor may tolerations be added",
+                    "pod set \"main\": Forbidden: the nodeSelector and the required node affinity of its pods may not change, nor may tolerations be added",
                 ),
             ] {
                 let expected = format!(
-                    "denied {}request: pod set \"main\": Forbidden: {what} while the job is admitted; suspend the job in the same update, and it is queued with the new value",
+                    "denied {}request: {what} while the job is admitted; suspend the job in the same update, and it is queued with the new value",
                     if admission == Admission::Webhooks { "the " } else { "" }
                 );
                 let try_merge = async |spec: &Value| {

@@ -3,14 +3,14 @@
 //!
 //! What CEL can't do is read requests. That those of an admitted job don't grow is seen to by the
 //! API server for batch Job, whose template is immutable while it runs; for other kinds that can be
-//! suspended it is left to the controller. Claims for devices can be compared. Nor are pods counted at
+//! suspended it is left to the controller. Claims for devices can be compared, and RuntimeClasses. Nor are pods counted at
 //! creation: a job whose pods can't be counted is held, and an event says why.
 
 use k8s_openapi::api::admissionregistration::v1::Validation;
 use sluice_crds::{
     ADMISSION_ANNOTATION, DEACTIVATED_BY_ANNOTATION, EXPIRED_GATES_ANNOTATION,
-    GATE_FAILURES_ANNOTATION, JobKindSpec, LIFTED_GATES_ANNOTATION, QUEUE_REQUIRED_GATE,
-    RELEASED_ANNOTATION,
+    GATE_FAILURES_ANNOTATION, JobKindSpec, LIFTED_GATES_ANNOTATION, PodSetRule,
+    QUEUE_REQUIRED_GATE, RELEASED_ANNOTATION,
 };
 use sluice_kinds::hold::ASKS_FOR_EACH_POD;
 use sluice_kinds::problem::fill;
@@ -28,7 +28,9 @@ use crate::manifests::options::Options;
 use crate::manifests::policies::hold;
 use crate::manifests::policies::policy::Rules;
 use crate::manifests::webhook_rules::job_rule;
-use crate::rules::jobs::growth::{ADVICE, CLAIMS_CHANGED, GROWN, PLACEMENT_CHANGED};
+use crate::rules::jobs::growth::{
+    ADVICE, CLAIMS_CHANGED, GROWN, PLACEMENT_CHANGED, RUNTIME_CHANGED,
+};
 use crate::rules::jobs::validate::ADMISSION_IS_SETTLED;
 use crate::rules::pods::check_create::WOULD_RUN;
 use crate::rules::queue_label::{self, ADDED, CHANGED, REMOVED};
@@ -292,7 +294,9 @@ pub(super) fn is_deactivated() -> String {
 
 /// Admitted jobs may shrink.
 fn grown(kind: &JobKindSpec) -> String {
-    let problem = |index: usize, name: &str| {
+    let problem = |index: usize, set: &PodSetRule| {
+        let name = &set.name;
+        let template = Path::parse(set.template.as_deref().unwrap_or_default());
         let (is, was) = (
             format!("variables.counts[{index}]"),
             format!("variables.oldCounts[{index}]"),
@@ -323,20 +327,28 @@ fn grown(kind: &JobKindSpec) -> String {
         );
         let placed = text(&format!("{PLACEMENT_CHANGED} {ADVICE}"));
         let at = text(&format!("pod set {name:?}"));
+        let runtime = [("runtimeClassName", "''"), ("overhead", "{}")].map(|(field, none)| {
+            let at = text(&template.below("spec").below(field).field());
+            when(
+                &format!("{} != {}", spec("", field, none), spec("Old", field, none)),
+                &forbidden(&at, &text(&format!("{RUNTIME_CHANGED} {ADVICE}"))),
+            )
+        });
         format!(
-            "({was} < {is} ? [{}] :\n{} != {} ? [{}] :\n{allows_other_nodes} ? [{}] : [])",
+            "({was} < {is} ? [{}] :\n{} != {} ? [{}] :\n{allows_other_nodes} ? [{}] :\n{})",
             forbidden(&at, &grown),
             claims(""),
             claims("Old"),
             forbidden(&at, &claimed),
-            forbidden(&at, &placed)
+            forbidden(&at, &placed),
+            syntax::all(runtime)
         )
     };
     let problems: Vec<_> = kind
         .pod_sets
         .iter()
         .enumerate()
-        .map(|(index, set)| problem(index, &set.name))
+        .map(|(index, set)| problem(index, set))
         .collect();
     problems.join(" +\n")
 }

@@ -22,6 +22,8 @@ pub(super) struct Change<'a> {
     pub(super) new: &'a Value,
     pub(super) kind: &'a CompiledKind,
     pub(super) policy: &'a Policy,
+    /// Whether the controller edits it that makes such objects for its owner.
+    pub(super) is_by_maker: bool,
 }
 
 /// Who edits an object.
@@ -126,12 +128,20 @@ impl Change<'_> {
                     queue_label::check_change(old_queue, new_queue, Running::Still)
                         .into_iter()
                         .collect();
-                if old_queue.is_some() && by == EditedBy::Other && !is_child(self.new, self.policy)
-                {
-                    problems.extend(growth::check(self.old, self.new, self.kind));
+                if by == EditedBy::Other {
+                    problems.extend(self.grown(old_queue));
                 }
                 problems
             }
+        }
+    }
+
+    /// Of an object that runs.
+    fn grown(&self, queue: Option<QueueLabel<'_>>) -> Vec<Problem> {
+        match (is_child(self.new, self.policy), queue) {
+            (true, _) if !self.is_by_maker => growth::check_child(self.old, self.new, self.kind),
+            (false, Some(_)) => growth::check(self.old, self.new, self.kind),
+            (true, _) | (false, None) => Vec::new(),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 use sluice_crds::Quantity;
+use sluice_crds::quantity::NANOS;
 use sluice_kinds::CompiledKind;
 use sluice_kinds::problem::{Problem, fill};
 use sluice_kinds::requests::{PodDefaults, beyond};
@@ -9,6 +10,9 @@ use sluice_kinds::view::PodSetView;
 
 /// What every refusal ends with.
 pub(crate) const ADVICE: &str = "while the job is admitted; suspend the job in the same update, and it is queued with the new value";
+
+/// The same of a child, which can't be queued anew.
+const ADVICE_OF_CHILD: &str = "while the job that it belongs to is admitted";
 
 /// The rules for the number of pods, and for their claims for devices.
 pub(crate) const GROWN: &str = "may not grow from {} to {} pods";
@@ -22,10 +26,23 @@ pub(crate) const PLACEMENT_CHANGED: &str = "the nodeSelector and the required no
 /// for the controller, which compares them with what was admitted.
 const REQUESTS_GROWN: &str = "the {} that each pod requests may not grow from {} to {}";
 
+/// The rule for what adds to requests from outside of the object.
+pub(crate) const RUNTIME_CHANGED: &str = "may not change";
+
+/// The rule for requests that a LimitRange may add, which is not known here; with the resources.
+const UNREQUESTED: &str =
+    "may not leave out more requests for {} than before, as a LimitRange may add them";
+
+/// What a LimitRange is taken to give to each container that requests nothing: more than anybody requests.
+const GIVEN: i128 = 1_000_000_000 * NANOS * NANOS;
+
+/// What a LimitRange may give though nobody names it.
+const USUAL: [&str; 3] = ["cpu", "ephemeral-storage", "memory"];
+
 /// What is wrong with editing the pod sets of an admitted job.
 ///
-/// Only what the object itself says is compared: defaults from elsewhere are the same before and
-/// after. An object that could not be read before is left alone, so that it can be mended.
+/// Defaults from elsewhere are not known here, so the edit may not leave more to them. An object that could not be read
+/// before is left alone, so that it can be mended.
 pub(crate) fn check(old: &Value, new: &Value, kind: &CompiledKind) -> Vec<Problem> {
     let defaults = PodDefaults::default();
     let Ok(before) = kind.pod_sets(old, &defaults) else {
@@ -33,18 +50,64 @@ pub(crate) fn check(old: &Value, new: &Value, kind: &CompiledKind) -> Vec<Proble
     };
     match kind.pod_sets(new, &defaults) {
         Err(problems) => problems,
-        Ok(after) => after
-            .iter()
-            .flat_map(|set| check_set(&before, set))
-            .collect(),
+        Ok(after) => {
+            let sets = after.iter();
+            let mut problems: Vec<_> = sets.flat_map(|set| check_set(&before, set)).collect();
+            problems.extend(check_runtimes(old, new, kind, ADVICE));
+            if problems.is_empty() {
+                problems.extend(check_unrequested(
+                    (old, &before),
+                    (new, &after),
+                    kind,
+                    ADVICE,
+                ));
+            }
+            problems
+        }
     }
+}
+
+/// What is wrong with editing a child of an admitted job, by somebody else than the controller of its owner. That it asks
+/// for no more than its owner was admitted with is seen to by the controller, which knows the owner.
+///
+/// The webhook does not: a child has the mark in its templates if its owner was admitted.
+pub(crate) fn check_child(old: &Value, new: &Value, kind: &CompiledKind) -> Vec<Problem> {
+    let defaults = PodDefaults::default();
+    let (Ok(before), Ok(after)) = (kind.pod_sets(old, &defaults), kind.pod_sets(new, &defaults))
+    else {
+        return Vec::new();
+    };
+    if !before.iter().any(|set| set.marks.are_watched()) {
+        return Vec::new();
+    }
+    let sets = after.iter();
+    let mut problems: Vec<_> = sets
+        .filter_map(|set| match same_set(&before, set) {
+            None => Some(added(set, ADVICE_OF_CHILD)),
+            Some(was) => check_place(was, set, ADVICE_OF_CHILD),
+        })
+        .collect();
+    problems.extend(check_runtimes(old, new, kind, ADVICE_OF_CHILD));
+    if problems.is_empty() {
+        let (before, after) = ((old, &*before), (new, &*after));
+        problems.extend(check_unrequested(before, after, kind, ADVICE_OF_CHILD));
+    }
+    problems
+}
+
+fn same_set<'a>(before: &'a [PodSetView], set: &PodSetView) -> Option<&'a PodSetView> {
+    before.iter().find(|other| other.name == set.name)
+}
+
+fn added(set: &PodSetView, advice: &str) -> Problem {
+    let field = format!("pod set {:?}", set.name);
+    Problem::forbidden(field, format!("may not be added {advice}"))
 }
 
 fn check_set(before: &[PodSetView], set: &PodSetView) -> Vec<Problem> {
     let field = format!("pod set {:?}", set.name);
-    let Some(was) = before.iter().find(|other| other.name == set.name) else {
-        let detail = format!("may not be added {ADVICE}");
-        return vec![Problem::forbidden(field, detail)];
+    let Some(was) = same_set(before, set) else {
+        return vec![added(set, ADVICE)];
     };
     if was.count < set.count {
         let grown = fill(GROWN, &[&was.count.to_string(), &set.count.to_string()]);
@@ -60,13 +123,59 @@ fn check_set(before: &[PodSetView], set: &PodSetView) -> Vec<Problem> {
     let mut problems: Vec<_> = more.collect();
     if was.claims != set.claims {
         let detail = format!("{CLAIMS_CHANGED} {ADVICE}");
-        problems.push(Problem::forbidden(field.clone(), detail));
-    }
-    if allows_other_nodes(was, set) {
-        let detail = format!("{PLACEMENT_CHANGED} {ADVICE}");
         problems.push(Problem::forbidden(field, detail));
     }
+    problems.extend(check_place(was, set, ADVICE));
     problems
+}
+
+fn check_place(was: &PodSetView, set: &PodSetView, advice: &str) -> Option<Problem> {
+    let field = format!("pod set {:?}", set.name);
+    let detail = format!("{PLACEMENT_CHANGED} {advice}");
+    allows_other_nodes(was, set).then(|| Problem::forbidden(field, detail))
+}
+
+/// The overhead of a RuntimeClass counts too, and is not known here.
+fn check_runtimes(old: &Value, new: &Value, kind: &CompiledKind, advice: &str) -> Vec<Problem> {
+    let changed = kind.runtime_fields_changed(old, new).into_iter();
+    let detail = format!("{RUNTIME_CHANGED} {advice}");
+    changed
+        .map(|field| Problem::forbidden(field, detail.clone()))
+        .collect()
+}
+
+/// Counts again, as if a LimitRange gave much to each container that requests nothing: what is more then is left to
+/// LimitRanges.
+fn check_unrequested(
+    (old, before): (&Value, &[PodSetView]),
+    (new, after): (&Value, &[PodSetView]),
+    kind: &CompiledKind,
+    advice: &str,
+) -> Vec<Problem> {
+    let named = before.iter().chain(after);
+    let named = named.flat_map(|set| set.requests.keys().map(String::as_str));
+    let given = named.chain(USUAL).map(|name| (name.to_owned(), GIVEN));
+    let defaults = PodDefaults {
+        container_requests: given.collect(),
+        ..PodDefaults::default()
+    };
+    let (Ok(before), Ok(after)) = (kind.pod_sets(old, &defaults), kind.pod_sets(new, &defaults))
+    else {
+        return Vec::new();
+    };
+    let unrequested = after.iter().filter_map(|set| {
+        let was = same_set(&before, set)?;
+        let declared = |set: &PodSetView, name: &str| set.declared.get(name).copied();
+        // What the object itself asks for is compared elsewhere.
+        let more = beyond(&set.requests, |name| was.requests.get(name).copied())
+            .map(|(name, ..)| name)
+            .filter(|name| declared(set, name) <= declared(was, name))
+            .collect::<Vec<_>>();
+        let rule = fill(UNREQUESTED, &[&more.join(", ")]);
+        let problem = || Problem::forbidden(set.place.spec_field(), format!("{rule} {advice}"));
+        (!more.is_empty()).then(problem)
+    });
+    unrequested.collect()
 }
 
 /// Whether pods may run on nodes that they could not run on before.

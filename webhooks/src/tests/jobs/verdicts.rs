@@ -166,6 +166,15 @@ const ADVICE: &str = "while the job is admitted; suspend the job in the same upd
     "pod set \"main\": Forbidden: the resourceClaims of its pods may not change")]
 #[case::tolerations("/spec/template/spec/tolerations", json!([{"operator": "Exists"}]),
     "pod set \"main\": Forbidden: the nodeSelector and the required node affinity of its pods may not change, nor may tolerations be added")]
+#[case::no_request("/spec/template/spec/containers", json!([{"name": "c"}]),
+    "spec.template.spec: Forbidden: may not leave out more requests for cpu than before, as a LimitRange may add them")]
+#[case::one_more_container("/spec/template/spec/containers",
+    json!([{"name": "c", "resources": {"requests": {"cpu": "1"}}}, {"name": "d", "resources": {"requests": {"cpu": "0"}}}]),
+    "spec.template.spec: Forbidden: may not leave out more requests for ephemeral-storage, memory than before, as a LimitRange may add them")]
+#[case::runtime_class("/spec/template/spec/runtimeClassName", json!("kata"),
+    "spec.template.spec.runtimeClassName: Forbidden: may not change")]
+#[case::overhead("/spec/template/spec/overhead", json!({"cpu": "0"}),
+    "spec.template.spec.overhead: Forbidden: may not change")]
 fn grow_while_admitted(#[case] pointer: &str, #[case] value: Value, #[case] what: &str) {
     let old = with(mk_job(Q, &[], false), "/spec/completions", json!(9));
     let new = with(old.clone(), pointer, value);
@@ -224,6 +233,60 @@ fn an_admitted_job_stays_on_the_nodes_of_its_flavor() {
     }
 }
 
+/// A child of an admitted JobSet says by its marks that it runs with that.
+#[test]
+fn nobody_but_its_maker_changes_what_a_child_was_made_with() {
+    let mk = |pod: Value, metadata: Value| {
+        let job = mk_job(Q, &[], false);
+        let job = with(job, "/spec/template/spec", pod);
+        let job = with(job, "/spec/template/metadata", metadata);
+        owned(job, "jobset.x-k8s.io/v1alpha2", "JobSet")
+    };
+    let pod = |cpu: Value| json!({"nodeSelector": {"pool": "spot"}, "containers": [{"name": "c", "resources": {"requests": cpu}}]});
+    let marks = json!({"labels": {"sluice.dev/managed": "true"}, "annotations": {"sluice.dev/pod-set": "main"}});
+    let asked = pod(json!({"cpu": "1"}));
+    let old = mk(asked.clone(), marks.clone());
+    let nodes = "pod set \"main\": Forbidden: the nodeSelector and the required node affinity of its pods may not change, nor may tolerations be added while the job that it belongs to is admitted";
+    let unrequested = "spec.template.spec: Forbidden: may not leave out more requests for cpu than before, as a LimitRange may add them while the job that it belongs to is admitted";
+    for (new, expected) in [
+        (
+            mk(
+                asked.clone(),
+                json!({"annotations": {"sluice.dev/pod-set": "main"}}),
+            ),
+            "spec.template.metadata.labels[sluice.dev/managed]: Forbidden: is set by Sluice alone",
+        ),
+        (
+            mk(
+                asked.clone(),
+                json!({"labels": {"sluice.dev/managed": "true"}}),
+            ),
+            "spec.template.metadata.annotations[sluice.dev/pod-set]: Forbidden: is set by Sluice alone",
+        ),
+        (
+            mk(
+                with(asked.clone(), "/nodeSelector", json!({})),
+                marks.clone(),
+            ),
+            nodes,
+        ),
+        (mk(pod(json!({})), marks.clone()), unrequested),
+        // Its owner's share is compared by the controller.
+        (mk(pod(json!({"cpu": "2"})), marks.clone()), ""),
+    ] {
+        assert_eq!(validate(USER, Some(&old), &new).message(), expected);
+        assert_eq!(
+            validate(TENANT_ACCOUNT, Some(&old), &new).message(),
+            expected
+        );
+        assert_eq!(validate(JOBSET_CONTROLLER, Some(&old), &new).message(), "");
+    }
+    // Of an owner in no queue.
+    let plain = mk(asked.clone(), json!({}));
+    let moved = mk(with(asked, "/nodeSelector", json!({})), json!({}));
+    assert_eq!(validate(USER, Some(&plain), &moved).message(), "");
+}
+
 /// What they come to is not known here: the controller holds and tells.
 #[test]
 fn claims_for_devices_are_passed_over() {
@@ -237,7 +300,10 @@ fn claims_for_devices_are_passed_over() {
 #[case::pods("/spec/parallelism", json!(1))]
 #[case::request("/spec/template/spec/containers",
     json!([{"name": "c", "resources": {"requests": {"cpu": "500m"}}}]))]
-#[case::no_request("/spec/template/spec/containers", json!([{"name": "c"}]))]
+#[case::limit_for_request("/spec/template/spec/containers",
+    json!([{"name": "c", "resources": {"limits": {"cpu": "1"}}}]))]
+#[case::no_container("/spec/template/spec/containers", json!([]))]
+#[case::empty_overhead("/spec/template/spec/overhead", json!({}))]
 #[case::nothing_of_another("/spec/template/spec/containers",
     json!([{"name": "c", "resources": {"requests": {"cpu": "1", "memory": "0"}}}]))]
 fn shrink_while_admitted(#[case] pointer: &str, #[case] value: Value) {
