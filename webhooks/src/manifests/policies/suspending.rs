@@ -1,8 +1,9 @@
 //! Both policies for kinds that are held by their suspend field and by nothing else: their pod
 //! templates are lists and maps that CEL can't follow, or are those of their children.
 //!
-//! What is not seen here: whether an admitted object grows, and what its templates say. The
-//! controller sees both.
+//! What is not seen here is all that the templates say: whether an admitted object grows, whether its pods may run on
+//! other nodes, and whether somebody changes the marks by which Sluice knows its pods. The controller compares pods and
+//! requests with what was admitted; nobody compares nodes, nor what a LimitRange or a RuntimeClass adds.
 
 use k8s_openapi::api::admissionregistration::v1::{Mutation, Validation, Variable};
 
