@@ -46,20 +46,22 @@ impl Kinds {
         self.remove(&name);
         let mut entry = self.entry(&object.metadata, kept, object.spec.clone(), now);
         match CompiledKind::compile(object) {
-            Ok(compiled) if self.is_read(&compiled.group, &compiled.kind) => {
-                entry.watch_state = unavailable(
-                    UnavailableReason::Taken,
-                    format!(
-                        "Another JobKind reads {} of group {:?}; delete one of them",
-                        compiled.kind, compiled.group
-                    ),
-                );
-            }
-            Ok(compiled) => {
-                let compiled = compiled.with_queue_gates(self.reading.queue_gates.clone());
-                entry.compiled = Some(Arc::new(compiled));
-                entry.rule = Rule::Undecided;
-            }
+            Ok(compiled) => match self.read_by(&compiled.group, &compiled.kind) {
+                Some(other) => {
+                    entry.watch_state = unavailable(
+                        UnavailableReason::Taken,
+                        format!(
+                            "JobKind {other:?} reads {} of group {:?} already; delete one of the two",
+                            compiled.kind, compiled.group
+                        ),
+                    );
+                }
+                None => {
+                    let compiled = compiled.with_queue_gates(self.reading.queue_gates.clone());
+                    entry.compiled = Some(Arc::new(compiled));
+                    entry.rule = Rule::Undecided;
+                }
+            },
             Err(problems) => {
                 entry.watch_state = unavailable(UnavailableReason::Invalid, summarize(&problems));
                 // Objects wait until it is corrected, rather than that they pass.

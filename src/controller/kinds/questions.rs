@@ -203,12 +203,19 @@ impl Kinds {
 
     /// Whether a JobKind reads objects of this group and kind.
     pub fn is_read(&self, group: &str, kind: &str) -> bool {
-        self.entries.values().any(|entry| {
+        self.read_by(group, kind).is_some()
+    }
+
+    /// The JobKind that reads objects of this group and kind.
+    pub(super) fn read_by(&self, group: &str, kind: &str) -> Option<Arc<str>> {
+        let reads = |entry: &Entry| {
             entry.spec.group == group
                 && entry.spec.kind == kind
                 && entry.compiled.is_some()
                 && !entry.is_retiring
-        })
+        };
+        let found = self.entries.iter().find(|(_, entry)| reads(entry));
+        found.map(|(name, _)| name.clone())
     }
 
     /// Those that retire and whose kind another JobKind reads by now.

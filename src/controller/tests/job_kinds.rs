@@ -80,3 +80,20 @@ async fn what_holds_quota_without_a_job_kind_is_told_for_as_long_as_that_is_so()
     play.list_jobs([job("a")]);
     assert_eq!(play.told().0, [""; 0], "its job is known again");
 }
+
+/// Two for one kind: the administrator has to find the other one.
+#[tokio::test]
+async fn a_kind_that_another_job_kind_reads_names_that_one() {
+    let mut play = Play::new();
+    play.list_settings();
+    let mut kind: Value =
+        serde_saphyr::from_str(include_str!("../../../config/jobkinds/job.yaml")).unwrap();
+    kind["metadata"]["name"] = json!("twice");
+    kind["metadata"]["resourceVersion"] = json!("50");
+    play.observe(&Source::JobKind, Change::Applied(seen(kind)));
+    let mut states = play.controller.kinds.watch_states();
+    let (.., state) = states.find(|(name, ..)| &***name == "twice").unwrap();
+    let message = "JobKind \"job\" reads Job of group \"batch\" already; delete one of the two";
+    let expected = unavailable(UnavailableReason::Taken, message.to_owned());
+    assert_eq!(state, expected);
+}

@@ -419,7 +419,9 @@ async fn a_job_kind_that_does_not_fit_says_so() -> Result<()> {
         let told = scene
             .see_condition("JobKind", &name, "Ready", "False", "AlreadyManaged")
             .await?;
-        ensure!(told.contains("delete one of them"), "{told}");
+        let expected =
+            "JobKind \"job\" reads Job of group \"batch\" already; delete one of the two";
+        ensure!(told == expected, "{told}");
         the_neighbour_goes_on(scene, "neighbour").await?;
         for name in ["none", "twice"] {
             scene.delete("JobKind", &scene.name(name)).await?;
