@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use k8s_openapi::jiff::Timestamp;
 use kube::api::DynamicObject;
+use serde_json::Value;
 use sluice_crds::{
     ADMISSION_ANNOTATION, HELD_ANNOTATION, PRIORITY_CLASS_LABEL, RELEASED_ANNOTATION,
 };
@@ -11,6 +12,7 @@ use sluice_kinds::aliases::KeyAliases;
 use sluice_kinds::gates::labels::stale_labels;
 use sluice_kinds::gates::{self, GateState};
 use sluice_kinds::hold::{Hold, Holding};
+use sluice_kinds::metadata::api_version;
 use sluice_kinds::requests::PodDefaults;
 use sluice_kinds::view::{Finished, LabelledQueue, PodSetView, QueueLabels};
 use sluice_kinds::{CompiledKind, HeldMark, Problem, Suspension};
@@ -20,6 +22,7 @@ use super::kept_gates::KeptGates;
 use super::pod::OwnerRef;
 use super::staleness::Revision;
 use super::subject::Uid;
+use crate::process::invariants::violated;
 
 /// The finalizer of an object whose deletion waits until its dependents are gone.
 const FOREGROUND: &str = "foregroundDeletion";
@@ -149,7 +152,7 @@ impl JobReader {
         let labels = object.metadata.labels.get_or_insert_default();
         let annotations = object.metadata.annotations.get_or_insert_default();
         self.key_aliases.complete(labels, annotations);
-        let record = JobRecord::read(&object, &self.kind, &self.queue_labels, &defaults);
+        let record = JobRecord::read(object, &self.kind, &self.queue_labels, &defaults);
         (key, record)
     }
 }
@@ -157,11 +160,14 @@ impl JobReader {
 impl JobRecord {
     /// Reads `object`.
     pub fn read(
-        object: &DynamicObject,
+        mut object: DynamicObject,
         kind: &CompiledKind,
         labels: &QueueLabels,
         defaults: &PodDefaults,
     ) -> Self {
+        if kind.reads_head() {
+            put_head_into_data(&mut object, kind);
+        }
         let metadata = &object.metadata;
         let own_labels = metadata.labels.clone().unwrap_or_default();
         let annotations = metadata.annotations.clone().unwrap_or_default();
@@ -175,7 +181,7 @@ impl JobRecord {
         } = kind.holding(&object.data, &gates, asked);
         Self {
             uid: metadata.uid.as_deref().unwrap_or_default().into(),
-            revision: Revision::of(object),
+            revision: Revision::of(&object),
             generation: metadata.generation,
             created: metadata.creation_timestamp.as_ref().map(|t| t.0),
             deleting: metadata.deletion_timestamp.is_some(),
@@ -203,7 +209,7 @@ impl JobRecord {
             wants_each_pod: asked == Some("PerPod"),
             suspended: kind.suspended(&object.data).ok(),
             was_labelled: false,
-            reading: Reading::read(object, kind, hold, defaults),
+            reading: Reading::read(&object, kind, hold, defaults),
         }
     }
 
@@ -303,6 +309,23 @@ impl JobRecord {
     }
 }
 
+/// Puts type and metadata where the expressions of a JobKind find them: a `DynamicObject` keeps them apart. They are as
+/// the webhooks see them: without maps that are empty, as the API server stores none. Who wrote which field is left out.
+fn put_head_into_data(object: &mut DynamicObject, kind: &CompiledKind) {
+    object.metadata.managed_fields = None;
+    let Ok(Value::Object(mut metadata)) = serde_json::to_value(&object.metadata) else {
+        return violated("metadata can be written as JSON");
+    };
+    metadata.retain(|_, value| value.as_object().is_none_or(|map| !map.is_empty()));
+    let Value::Object(data) = &mut object.data else {
+        return;
+    };
+    let api_version = api_version(&kind.group, &kind.version);
+    data.insert("apiVersion".to_owned(), api_version.into());
+    data.insert("kind".to_owned(), kind.kind.clone().into());
+    data.insert("metadata".to_owned(), metadata.into());
+}
+
 impl Reading {
     /// Whether pods of it run or may still be made. Its controller does nothing about an object that
     /// it would never run, so that only the pods that are there count.
@@ -328,7 +351,7 @@ impl Reading {
             active: kind.active(data).map_err(|p| vec![p])?,
             has_status: data
                 .get("status")
-                .and_then(serde_json::Value::as_object)
+                .and_then(Value::as_object)
                 .is_some_and(|s| !s.is_empty()),
             clears_start_time: kind.clears_start_time(data),
             ready: kind.ready(data),

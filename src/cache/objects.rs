@@ -347,7 +347,7 @@ mod tests {
         }))
         .unwrap();
         let (labels, defaults) = (QueueLabels::default(), PodDefaults::default());
-        let record = JobRecord::read(&object, &kind, &labels, &defaults);
+        let record = JobRecord::read(object, &kind, &labels, &defaults);
         let key = JobKey {
             kind: "job".into(),
             namespace: "blue".into(),

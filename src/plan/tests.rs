@@ -141,7 +141,7 @@ fn planned_of_kind(kind: &CompiledKind, case: &Case, live_pods: usize) -> Plan {
 fn read(kind: &CompiledKind, job: &Value) -> JobRecord {
     let object: DynamicObject = serde_json::from_value(job.clone()).unwrap();
     JobRecord::read(
-        &object,
+        object,
         kind,
         &QueueLabels::default(),
         &PodDefaults::default(),

@@ -200,6 +200,12 @@ impl Expression {
         keys.map(String::as_str)
     }
 
+    /// Whether it names what every object has: its type or its metadata.
+    pub(crate) fn reads_head(&self) -> bool {
+        let is_head = |key| ["apiVersion", "kind", "metadata"].contains(&key);
+        self.keys("object").any(is_head)
+    }
+
     /// Where `reference` stands in the text, as ` at 1:12`, if that is known.
     pub(crate) fn position(&self, reference: &Reference) -> String {
         position(&self.program, reference.id)

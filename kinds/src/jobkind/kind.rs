@@ -163,6 +163,15 @@ impl CompiledKind {
         of_finished.chain([active, clear, ready, groups]).flatten()
     }
 
+    /// Whether an expression names the type or the metadata of an object, so that objects have to be read with these.
+    pub fn reads_head(&self) -> bool {
+        let of_object = self.expressions().map(|(_, expression)| expression);
+        let refusals = self.refusals.iter().map(|refusal| &refusal.when);
+        let of_sets = self.rules.iter().flat_map(Rule::expressions);
+        let mut all = of_object.chain(refusals).chain(of_sets);
+        all.any(Expression::reads_head)
+    }
+
     /// Whether only the pods of an object tell what they ask for: each is admitted by itself.
     pub fn is_opaque(&self) -> bool {
         self.rules.iter().any(Rule::is_opaque)
@@ -232,7 +241,8 @@ impl CompiledKind {
         self.pod_sets_by(object, &|key| annotation_text(object, key), defaults)
     }
 
-    /// The same, where `object` needs no metadata: `annotation` says what it has at a key.
+    /// The same, where `object` needs metadata only for expressions ([`CompiledKind::reads_head`]): `annotation` says
+    /// what it has at a key.
     ///
     /// # Errors
     /// All that can't be read or counted.

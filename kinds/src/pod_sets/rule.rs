@@ -49,6 +49,12 @@ pub(crate) enum Source {
 }
 
 impl Rule {
+    /// Its expressions.
+    pub(crate) fn expressions(&self) -> impl Iterator<Item = &Expression> {
+        let added = self.added.iter().filter_map(|added| added.when.as_ref());
+        self.count.iter().chain(&self.reclaimable).chain(added)
+    }
+
     /// Whether only the pods themselves tell what they ask for.
     pub(crate) fn is_opaque(&self) -> bool {
         matches!(self.source, Source::Metadata(_)) || self.when_absent == WhenAbsent::Create

@@ -193,12 +193,12 @@ fn as_allocated(object: &Value) -> Cow<'_, Value> {
         for (index, container) in elements(format!("/spec/{list}")).enumerate() {
             let status = name(container).and_then(|name| named.remove(name.as_str()?));
             let at = format!("/spec/{list}/{index}");
-            larger.extend(status.and_then(|status| held_beyond(container, status, at)));
+            larger.extend(status.and_then(|status| held_beyond(container, status, &at)));
         }
     }
     // Where the containers alone request, the status has their sum.
     if let (Some(spec), Some(status)) = (object.get("spec"), object.get("status")) {
-        larger.extend(held_beyond(spec, status, "/spec".to_owned()));
+        larger.extend(held_beyond(spec, status, "/spec"));
     }
     if larger.is_empty() {
         return Cow::Borrowed(object);
@@ -214,7 +214,7 @@ fn as_allocated(object: &Value) -> Cow<'_, Value> {
 
 /// The requests of a container, or of the pod, which lies at `at`, with what `status` says that it still has, if that is
 /// more; and where they lie.
-fn held_beyond(asking: &Value, status: &Value, at: String) -> Option<(String, Value)> {
+fn held_beyond(asking: &Value, status: &Value, at: &str) -> Option<(String, Value)> {
     let nanos = |amount: &Value| Quantity(amount.as_str()?.to_owned()).nanos().ok();
     let asked = asking.pointer("/resources/requests")?.as_object()?;
     let held = [

@@ -76,3 +76,43 @@ fn a_job_that_its_controller_would_never_run_holds_no_quota() {
         assert_eq!(in_words(&plan), expected, "{name}");
     }
 }
+
+/// What webhooks and the plugin see of an object the controller sees too. A JobKind was Ready, and none of its objects
+/// could be read.
+#[test]
+fn expressions_may_name_what_every_object_has() {
+    let mut named: JobKind =
+        serde_saphyr::from_str(include_str!("../../../config/jobkinds/job.yaml")).unwrap();
+    let spec = &mut named.spec;
+    spec.active = Some("object.metadata.generation > 1".to_owned());
+    spec.ready = Some("object.metadata.labels.tier == 'gold'".to_owned());
+    spec.clear_start_time = Some("object.kind == 'Job'".to_owned());
+    spec.pod_sets[0].count = Some("size(object.metadata.name)".to_owned());
+    let finished = spec.finished.as_mut().unwrap();
+    finished.when =
+        "has(object.metadata.annotations) && object.metadata.namespace == 'blue'".to_owned();
+    finished.succeeded = "object.metadata.annotations.end == 'good'".to_owned();
+    finished.message = Some("object.apiVersion".to_owned());
+    spec.refuse = vec![sluice_crds::RefuseRule {
+        when: "size(object.metadata.name) > 4".to_owned(),
+        message: "metadata.name must have at most 4 characters".to_owned(),
+        ..Default::default()
+    }];
+    let named = CompiledKind::compile(&named).unwrap();
+
+    let running = mk_job(json!({"tier": "gold"}), json!({}), false);
+    let reading = read(&named, &running).reading.unwrap();
+    assert!(!reading.active, "the generation is 1");
+    assert_eq!(reading.ready, Ok(Some(true)));
+    assert_eq!(reading.clears_start_time, Ok(true));
+    assert_eq!(reading.pod_sets.unwrap()[0].count, 5);
+    assert_eq!(reading.finished, None, "annotations are absent, not empty");
+    assert_eq!(
+        reading.refusals[0].to_string(),
+        "spec: Forbidden: metadata.name must have at most 4 characters"
+    );
+
+    let ended = mk_job(json!({"tier": "gold"}), json!({"end": "good"}), false);
+    let finished = read(&named, &ended).reading.unwrap().finished.unwrap();
+    assert_eq!((finished.succeeded, &*finished.message), (true, "batch/v1"));
+}
