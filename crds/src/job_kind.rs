@@ -277,8 +277,8 @@ pub struct RefuseRule {
     /// the kind doesn't have counts as absent, so a rule may name fields of newer versions.
     #[schemars(length(min = 1, max = 2048))]
     pub when: String,
-    /// The path of the field that is wrong, for instance `.spec.shutdownAfterJobFinishes`. Absent: the
-    /// spec as a whole.
+    /// The path of the field that is wrong, for instance `.spec.shutdownAfterJobFinishes` or
+    /// `.metadata.name`. Absent: the spec as a whole.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 2, max = 512))]
     pub field: Option<String>,

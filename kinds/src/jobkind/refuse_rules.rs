@@ -18,7 +18,7 @@ impl Refusal {
         problems: &mut Vec<Problem>,
     ) -> Option<Self> {
         let at = format!("spec.refuse[{index}]");
-        let field = match rule.field.as_deref().map(FieldPath::parse) {
+        let field = match rule.field.as_deref().map(FieldPath::parse_below) {
             None => "spec".to_owned(),
             Some(Ok(path)) => path.field(),
             Some(Err(what)) => {

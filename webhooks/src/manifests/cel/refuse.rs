@@ -40,7 +40,7 @@ fn problem(rule: &RefuseRule) -> String {
         holds_of("object"),
         holds_of("oldObject")
     );
-    let path = rule.field.as_deref().map(FieldPath::parse);
+    let path = rule.field.as_deref().map(FieldPath::parse_below);
     let field = path.and_then(Result::ok).map(|path| path.field());
     let field = field.unwrap_or_else(|| "spec".to_owned());
     when(&condition, &forbidden(&text(&field), &text(&rule.message)))
