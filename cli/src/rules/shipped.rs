@@ -4,7 +4,7 @@ use sluice_crds::JobKind;
 use sluice_kinds::CompiledKind;
 
 /// The JobKinds that Sluice ships, by the names of their files.
-pub const SHIPPED: [(&str, &str); 16] = [
+pub const SHIPPED: [(&str, &str); 17] = [
     (
         "appwrapper",
         include_str!("../../../config/jobkinds/appwrapper.yaml"),
@@ -12,6 +12,10 @@ pub const SHIPPED: [(&str, &str); 16] = [
     (
         "deployment",
         include_str!("../../../config/jobkinds/deployment.yaml"),
+    ),
+    (
+        "jaxjob",
+        include_str!("../../../config/jobkinds/jaxjob.yaml"),
     ),
     ("job", include_str!("../../../config/jobkinds/job.yaml")),
     (

@@ -241,7 +241,7 @@ fn trainjob(#[case] suspended: bool, #[case] status: Value, #[case] expected: &s
     );
 }
 
-/// The four kinds of the training-operator differ in the names of their roles alone.
+/// The five kinds of the training-operator differ in the names of their roles alone.
 #[rstest]
 #[case::new(RUNS, Value::Null, "active, not ready")]
 #[case::new_and_suspended(SUSPENDED, Value::Null, "suspended, active, not ready")]
@@ -270,7 +270,7 @@ fn of_the_training_operator(
     #[case] suspended: bool,
     #[case] status: Value,
     #[case] expected: &str,
-    #[values("pytorchjob", "tfjob", "xgboostjob", "paddlejob")] name: &str,
+    #[values("pytorchjob", "tfjob", "xgboostjob", "paddlejob", "jaxjob")] name: &str,
 ) {
     let chief = if name == "tfjob" { "PS" } else { "Master" };
     let status: Value = serde_json::from_str(&status.to_string().replace("CHIEF", chief)).unwrap();

@@ -34,6 +34,7 @@ fn pod_sets(kind: &CompiledKind, object: &Value) -> Vec<String> {
 #[case::tfjob("tfjob", &["ps 1 500m 128Mi", "worker 3 250m 128Mi"])]
 #[case::xgboostjob("xgboostjob", &["master 1 500m 128Mi", "worker 3 250m 128Mi"])]
 #[case::paddlejob("paddlejob", &["master 1 500m 128Mi", "worker 3 250m 128Mi"])]
+#[case::jaxjob("jaxjob", &["worker 3 250m 128Mi"])]
 #[case::mpijob("mpijob", &["launcher 1 250m 128Mi", "worker 2 500m 128Mi"])]
 #[case::appwrapper("appwrapper", &["component-0-0 2 500m 128Mi", "component-1-0 1 250m 128Mi"])]
 #[case::leaderworkerset("leaderworkerset", &["leader 2 200m 128Mi", "worker 4 250m 128Mi"])]

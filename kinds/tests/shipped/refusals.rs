@@ -25,6 +25,7 @@ fn no_sample_is(
         "raycluster",
         "pytorchjob",
         "mpijob",
+        "jaxjob",
         "appwrapper"
     )]
     name: &str,

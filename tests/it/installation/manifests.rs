@@ -37,6 +37,7 @@ core/namespaces: get list watch
 core/pods: delete get list patch watch
 events.k8s.io/events: create patch
 jobset.x-k8s.io/jobsets: get list patch watch
+kubeflow.org/jaxjobs: get list patch watch
 kubeflow.org/mpijobs: get list patch watch
 kubeflow.org/paddlejobs: get list patch watch
 kubeflow.org/pytorchjobs: get list patch watch

@@ -23,7 +23,8 @@ use crate::support::objects::{cluster_queue, name_of, own, quota};
 use crate::support::persist::{is_there_already, persist};
 use crate::support::{DEADLINE, Scene, into_value};
 
-/// All but those of Kubernetes itself, which other tests play.
+/// All but those of Kubernetes itself, which other tests play, and JAXJob: the training-operator whose CRDs are there
+/// has none yet.
 const SHIPPED: [&str; 13] = [
     "appwrapper",
     "jobset",
