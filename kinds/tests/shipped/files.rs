@@ -128,6 +128,14 @@ fn the_accounts_of_upstream_installations_are_known() {
             "trainjob",
             of("kubeflow", "kubeflow-trainer-controller-manager"),
         ),
+        (
+            "leaderworkerset",
+            of("lws-system", "lws-controller-manager"),
+        ),
+        (
+            "leaderworkerset",
+            of("kubeflow-system", "lws-controller-manager"),
+        ),
         ("mpijob", of("mpi-operator", "mpi-operator")),
         ("mpijob", of("kubeflow", "mpi-operator")),
         ("pytorchjob", of("kubeflow", "training-operator")),
