@@ -64,4 +64,22 @@ pub(crate) static MUTANTS: &[Mutant] = &[
         ),
         Shipped("refusals::raycluster"),
     ),
+    mutant(
+        "an MPIJob for which its operator makes no pods holds quota",
+        "config/jobkinds/mpijob.yaml",
+        (
+            "object.spec.mpiReplicaSpecs.Launcher.replicas != 1",
+            "object.spec.mpiReplicaSpecs.Launcher.replicas == 0",
+        ),
+        Shipped("refusals::mpijob"),
+    ),
+    mutant(
+        "a JobKind whose expressions name the metadata reads no object",
+        "src/cache/job.rs",
+        (
+            "if kind.reads_head() {",
+            "if kind.reads_head() && kind.group.is_empty() {",
+        ),
+        Unit("src", "expressions_may_name_what_every_object_has"),
+    ),
 ];
