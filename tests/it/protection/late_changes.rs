@@ -11,8 +11,10 @@ use crate::support::{DEADLINE, Scene, refusal};
 use sluice_crds::{MANAGED_LABEL, QUEUE_NAME_LABEL};
 use sluice_testbed::eventually;
 
-both_ways!(what_is_queued_or_gated_too_late_is_refused);
-both_ways!(no_controller_makes_pods_that_hide);
+both_ways!(
+    what_is_queued_or_gated_too_late_is_refused,
+    no_controller_makes_pods_that_hide,
+);
 
 /// What the policies are to add to an object.
 const LATE: &str = "acme.io/late";
