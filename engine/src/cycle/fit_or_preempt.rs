@@ -1,6 +1,8 @@
 //! What can be assigned to one pending workload: all of it now, all of it after others have stopped, a part of it now
 //! (`partial_admission.rs`), or else its fewest pods after others have stopped.
 
+use std::collections::BTreeMap;
+
 use crate::api::amount::Amount;
 use crate::api::flavor::FlavorFungibility;
 use crate::api::names::LocalQueueKey;
@@ -13,6 +15,8 @@ use crate::flavor::flavor_assigner::{
 };
 use crate::flavor::fungibility::{prefers_borrowing, tries_next_flavor};
 use crate::flavor::options::{Slots, fewest_pods, is_reducible};
+use crate::preemption::candidates::own_candidates;
+use crate::preemption::fill_back::restore_all;
 use crate::preemption::preemptor::Preemptor;
 use crate::preemption::snapshot::PreemptionSnapshot;
 use crate::preemption::target::Target;
@@ -64,7 +68,7 @@ pub(crate) struct Assigner<'a> {
     pub(crate) is_nominated: bool,
 }
 
-impl Assigner<'_> {
+impl<'s> Assigner<'s> {
     /// Works out what can be assigned, if anything.
     pub(crate) fn assign<'a>(
         &mut self,
@@ -166,7 +170,7 @@ impl Assigner<'_> {
                 other.unwrap_or_else(|| self.fit_in_any_way(slots, config, &counts))
             }
         };
-        other.or_else(|| self.take_nominal_quota_back(slots, counts, preempts_for))
+        other.or_else(|| self.preempt_in_other_ways(slots, &counts, preempts_for))
     }
 
     /// What can be assigned to so many pods without preemption, in any combination of flavors.
@@ -214,31 +218,113 @@ impl Assigner<'_> {
         self.without_preemption(own.ok()?, borrowing).ok()
     }
 
-    /// Preempts others for nominal quota, in the combination of flavors that lacks least of it. What is preferred for one
-    /// slot after the other may leave nothing to a later slot, or have to borrow, and then reclaims nothing.
-    fn take_nominal_quota_back<'a>(
+    /// Preempts others in another combination of flavors than [`Slots::assign`] prefers: its choice for one slot after
+    /// the other may leave nothing to a later slot, or have to borrow, and then reclaims nothing.
+    ///
+    /// First nominal quota is taken back that the own queue leaves. Only where it leaves too little in each combination,
+    /// own workloads that may be preempted do not count: then nominal quota is taken back from them, too, or they make
+    /// enough available by themselves.
+    fn preempt_in_other_ways<'a>(
         &mut self,
         slots: &'a Slots,
-        counts: Vec<u32>,
+        counts: &[u32],
         preempts_for: PreemptsFor,
     ) -> Option<AssignmentResult<'a>> {
-        if !self.policy.may_reclaim_in_cohort() || !slots.have_other_ways() {
+        if !self.policy.is_enabled() || !slots.have_other_ways() {
             return None;
         }
+        let reclaims = self.policy.may_reclaim_in_cohort();
+        if reclaims && let Some(found) = self.preempt_within(slots, counts, preempts_for, &[], true)
+        {
+            return Some(found);
+        }
+        let own = self.own_evictable(slots);
+        if own.is_empty() {
+            return None;
+        }
+        if reclaims
+            && let Some(found) = self.preempt_within(slots, counts, preempts_for, &own, true)
+        {
+            return Some(found);
+        }
+        self.preempt_within(slots, counts, preempts_for, &own, false)
+    }
+
+    /// Preempts others in the combination of flavors that lacks least, of those that would be within nominal quota
+    /// without these own workloads, or else for which enough would be available.
+    fn preempt_within<'a>(
+        &mut self,
+        slots: &'a Slots,
+        counts: &[u32],
+        preempts_for: PreemptsFor,
+        without: &[Target],
+        is_nominal: bool,
+    ) -> Option<AssignmentResult<'a>> {
         let (node, borrowing) = (self.node, slots.borrowing);
         let by_shares = self.snapshot.settings.fair_sharing.is_some();
+        for own in without {
+            own.remove_usage(self.quota);
+        }
         let quota = &*self.quota;
-        let is_nominal = |cell: FlavorResourceId, amount: Amount| {
-            let usage = quota.usage(View::Planned, node, cell).plus(amount);
-            usage <= quota.nominal(node, cell)
+        let most = |cell| {
+            let available = quota.available(View::Planned, node, cell, borrowing);
+            let usage = quota.usage(View::Planned, node, cell);
+            let nominal = quota.nominal(node, cell).minus(usage);
+            match (is_nominal, by_shares) {
+                (false, _) => available,
+                (true, false) => nominal,
                 // By shares only what it lacks has to be.
-                || (by_shares && quota.is_available(View::Planned, node, (cell, amount), borrowing))
+                (true, true) => nominal.max(available),
+            }
         };
-        let found = slots.assign_least_lacking(quota, (node, borrowing), counts, is_nominal)?;
+        let most: BTreeMap<FlavorResourceId, Amount> =
+            slots.cells().map(|cell| (cell, most(cell))).collect();
+        restore_all(self.quota, without);
+        let is_accepted =
+            |cell, amount| most.get(&cell).is_some_and(|most: &Amount| amount <= *most);
+        let (at, counts) = ((node, borrowing), counts.to_vec());
+        let found = slots.assign_least_lacking(self.quota, at, counts, is_accepted)?;
         match self.without_preemption(found, borrowing) {
             Ok(result) => Some(result),
-            Err(found) => self.with_preemption(found.requested, borrowing, preempts_for),
+            Err(found) => {
+                let result = self.with_preemption(found.requested, borrowing, preempts_for)?;
+                let is_in_vain = !without.is_empty() && self.would_own_return(&result, borrowing);
+                (!is_in_vain).then_some(result)
+            }
         }
+    }
+
+    /// Whether an own target is only preempted for the right to reclaim: it would fit beside the preemptor, so it would
+    /// return at once.
+    fn would_own_return(&mut self, result: &AssignmentResult<'_>, borrowing: Borrowing) -> bool {
+        let AssignmentResult::Preempts {
+            requested, targets, ..
+        } = result
+        else {
+            return false;
+        };
+        for target in targets {
+            target.remove_usage(self.quota);
+        }
+        let mut own = targets.iter().filter(|target| target.is_own());
+        let may_return = own.any(|target| {
+            target.restore_usage(self.quota);
+            let (quota, node) = (&*self.quota, self.node);
+            let fits = quota.are_all_available(View::Planned, node, requested, borrowing);
+            target.remove_usage(self.quota);
+            fits
+        });
+        restore_all(self.quota, targets);
+        may_return
+    }
+
+    /// The workloads of its own queue that it may preempt, as far as they use any of its flavors.
+    fn own_evictable(&mut self, slots: &Slots) -> Vec<Target> {
+        let none = RequestedUsage::new();
+        let preemptor = self.preemptor(&none, slots.borrowing);
+        let own = own_candidates(self.snapshot, &preemptor, &slots.cells().collect());
+        let target = |candidate| self.snapshot.target(self.quota, candidate);
+        own.into_iter().map(target).collect()
     }
 
     /// The result without preemption; the assignment itself if it requires preemption.
@@ -286,7 +372,15 @@ impl Assigner<'_> {
         if !self.policy.is_enabled() {
             return None;
         }
-        let preemptor = Preemptor {
+        let preemptor = self.preemptor(requested, borrowing);
+        find_targets(self.snapshot, self.quota, preemptor)
+    }
+
+    fn preemptor<'a>(&self, requested: &'a RequestedUsage, borrowing: Borrowing) -> Preemptor<'a>
+    where
+        's: 'a,
+    {
+        Preemptor {
             cluster_queue: self.cluster_queue,
             node: self.node,
             policy: self.policy,
@@ -294,8 +388,7 @@ impl Assigner<'_> {
             local_queue: self.local_queue,
             requested,
             borrowing,
-        };
-        find_targets(self.snapshot, self.quota, preemptor)
+        }
     }
 }
 

@@ -255,6 +255,12 @@ impl Slots {
         self.in_order.len() > 1 && self.in_order.iter().any(|slot| slot.choices.len() > 1)
     }
 
+    /// The cells of all choices.
+    pub(crate) fn cells(&self) -> impl Iterator<Item = FlavorResourceId> {
+        let choices = self.in_order.iter().flat_map(|slot| &slot.choices);
+        choices.flat_map(|choice| choice.usage_per_pod.iter().map(|(_, cell, _)| *cell))
+    }
+
     /// The slots, in order, each with the count of its pod set.
     pub(super) fn places(&self, counts: &[u32]) -> Vec<Place<'_>> {
         let place = |slot: &'_ Slot| counts.get(slot.place.pod_set).copied();

@@ -17,6 +17,11 @@ pub(crate) struct Target {
 }
 
 impl Target {
+    /// Whether it is of the preemptor's queue.
+    pub(crate) fn is_own(&self) -> bool {
+        self.candidate.common_ancestor.is_none()
+    }
+
     pub(crate) fn remove_usage(&self, quota: &mut QuotaTree) {
         for (cell, used) in &*self.usage {
             quota.remove_usage(View::Planned, self.candidate.node, *cell, used.total);

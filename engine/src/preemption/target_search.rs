@@ -102,9 +102,7 @@ fn strategies(
 
 /// The targets in the preemptor's own queue, the most important first.
 fn own_targets(found: &[Target]) -> Vec<&PreemptionOrder> {
-    let own = found
-        .iter()
-        .filter(|target| target.candidate.common_ancestor.is_none());
+    let own = found.iter().filter(|target| target.is_own());
     let mut own: Vec<&PreemptionOrder> = own.map(|target| &target.candidate.key).collect();
     own.sort_by(|one, other| other.cmp(one));
     own

@@ -217,11 +217,11 @@ impl Scene {
         }
     }
 
-    /// Whether it fits the nominal quota of its queue in any combination of flavors, beside what that queue has admitted:
-    /// what uses nothing that the job lacks is not evicted for the right to reclaim.
-    fn fits_nominal(&self) -> bool {
+    /// Whether it fits the nominal quota of its queue in any combination of flavors, beside what that queue has admitted
+    /// and keeps: what uses nothing that the job lacks is not evicted for the right to reclaim.
+    fn fits_nominal(&self, keeps: impl Fn(&Holder) -> bool) -> bool {
         let mut used = [[0; 2]; 2];
-        for holder in self.holders.iter().filter(|h| h.queue == 0) {
+        for holder in self.holders.iter().filter(|h| h.queue == 0 && keeps(h)) {
             for (used, uses) in used[holder.flavor].iter_mut().zip(holder.uses) {
                 *used += uses;
             }
@@ -293,9 +293,28 @@ proptest! {
 
     #[test]
     fn whoever_fits_its_nominal_quota_in_any_flavors_and_may_reclaim_gets_it(scene in scenes()) {
-        if scene.fits_nominal() {
+        if scene.fits_nominal(|_| true) {
             let (evicted, is_admitted) = scene.outcome(scene.rules());
             prop_assert!(is_admitted, "evicted {evicted:?}");
+        }
+    }
+
+    #[test]
+    fn whoever_fits_by_preempting_in_its_own_queue_gets_it(scene in scenes()) {
+        let mut scene = scene;
+        scene.own = WithinClusterQueue::LowerPriority;
+        // Nobody else lends or borrows anything.
+        scene.queues.truncate(1);
+        scene.holders.retain(|holder| holder.queue == 0);
+        if scene.fits_nominal(|holder| holder.priority >= PRIORITY) {
+            for reclaim in [ReclaimWithinCohort::Never, ReclaimWithinCohort::Any] {
+                let rules = Preemption {
+                    reclaim_within_cohort: reclaim,
+                    ..scene.rules()
+                };
+                let (evicted, is_admitted) = scene.outcome(rules);
+                prop_assert!(is_admitted, "evicted {evicted:?}");
+            }
         }
     }
 

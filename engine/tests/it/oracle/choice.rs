@@ -205,39 +205,82 @@ impl Scene<'_> {
         ways.into_iter().min_by_key(lacks)
     }
 
-    /// What becomes of one that has no other way than to take back what is its queue's own: of the ways that would be
-    /// within that, the one that lacks least.
-    fn taken_back(
+    /// What becomes of one that finds nothing slot by slot. It takes back what is its queue's own and the queue leaves; or
+    /// what the queue would leave without those it may have go; or they have to go, and that is enough.
+    fn by_other_ways(
         &self,
         queue: &ClusterQueue,
         workload: &Workload,
         tally: &mut Tally,
     ) -> AssignmentResult {
-        let node = self.tree.queue(&queue.name).unwrap();
-        let mut ways = self.ways(queue, workload);
+        let ways = self.ways(queue, workload);
         // A single one has been tried.
-        if queue.preemption.reclaim_within_cohort == ReclaimWithinCohort::Never || ways.len() < 2 {
+        if !has_a_right(queue) || ways.len() < 2 {
             return AssignmentResult::No;
         }
-        let is_own = |(cell, amount): (&usize, &i128)| {
-            let charge = Charge::from([(*cell, *amount)]);
-            let with = self.planned.with(node, &charge);
-            // By shares only what it lacks has to be.
-            let has_enough =
-                self.fair.is_some() && self.has_room(workload, self.planned, node, &charge);
-            has_enough || !self.tree.is_above(&with, node, [*cell])
-        };
-        ways.retain(|way| way.charge.iter().all(is_own));
-        let Some(way) = self.lacks_least(node, ways) else {
-            return AssignmentResult::No;
-        };
-        match self.victims(queue, workload, &way.charge, tally) {
-            Some(victims) => {
-                tally.taken_back += 1;
-                AssignmentResult::Later(way, victims)
+        let nothing = Charge::new();
+        let wanting = self.wanting(queue, workload, &nothing);
+        let without_own = wanting.without_own(self.planned);
+        let mut tries = vec![(&without_own, false)];
+        if queue.preemption.reclaim_within_cohort != ReclaimWithinCohort::Never {
+            tries = vec![
+                (self.planned, true),
+                (&without_own, true),
+                (&without_own, false),
+            ];
+        }
+        for (view, is_nominal) in tries {
+            let ways = ways.clone();
+            if let Some(found) = self.within(queue, workload, ways, view, is_nominal, tally) {
+                let with_own = !std::ptr::eq(view, self.planned);
+                tally.taken_back += u64::from(!with_own);
+                tally.with_own += u64::from(with_own);
+                return found;
             }
-            None => AssignmentResult::No,
         }
+        AssignmentResult::No
+    }
+
+    /// Of the ways that would be within what is its queue's own then, or else for which there would be room, the one that
+    /// lacks least.
+    fn within(
+        &self,
+        queue: &ClusterQueue,
+        workload: &Workload,
+        mut ways: Vec<Assignment>,
+        view: &View,
+        is_nominal: bool,
+        tally: &mut Tally,
+    ) -> Option<AssignmentResult> {
+        let node = self.tree.queue(&queue.name).unwrap();
+        let is_accepted = |(cell, amount): (&usize, &i128)| {
+            let charge = Charge::from([(*cell, *amount)]);
+            let with = view.with(node, &charge);
+            let has_enough = self.has_room(workload, view, node, &charge);
+            let is_own = !self.tree.is_above(&with, node, [*cell]);
+            // By shares only what it lacks has to be.
+            (is_nominal && is_own) || ((!is_nominal || self.fair.is_some()) && has_enough)
+        };
+        ways.retain(|way| way.charge.iter().all(is_accepted));
+        let way = self.lacks_least(node, ways)?;
+        let victims = self.victims(queue, workload, &way.charge, tally)?;
+        let holder = |victim: &Target| {
+            let mut holders = self.holders.iter();
+            holders.find(|holder| holder.id == victim.id).unwrap()
+        };
+        let left = (victims.iter().map(holder)).fold(self.planned.clone(), |left, gone| {
+            left.without(gone.queue, &gone.charge)
+        });
+        // Whoever has only to go so that others may be had go would be back at once.
+        let mut own = (victims.iter().map(holder)).filter(|holder| holder.queue == node);
+        let would_return = own.any(|own| {
+            let left = left.with(node, &own.charge);
+            self.has_room(workload, &left, node, &way.charge)
+        });
+        if would_return && !std::ptr::eq(view, self.planned) {
+            return None;
+        }
+        Some(AssignmentResult::Later(way, victims))
     }
 
     /// Whether a queue may not take back what it lacks, as it borrows of something else that it has enough of.
@@ -345,7 +388,7 @@ impl Scene<'_> {
         tally: &mut Tally,
     ) -> AssignmentResult {
         match self.slot_by_slot(queue, workload, may_preempt, tally) {
-            AssignmentResult::No if may_preempt => self.taken_back(queue, workload, tally),
+            AssignmentResult::No if may_preempt => self.by_other_ways(queue, workload, tally),
             found => found,
         }
     }

@@ -38,6 +38,8 @@ pub(crate) struct Tally {
     pub(crate) any_way: u64,
     /// One took back what is its queue's own, with other flavors than would be had for each of its pod sets alone.
     pub(crate) taken_back: u64,
+    /// One got flavors that those of its own queue had to leave, other than would be had for each of its pod sets alone.
+    pub(crate) with_own: u64,
     /// Others go, or are waited for, so that there is room for the least of one.
     pub(crate) least_waits: u64,
     pub(crate) spared: u64,
@@ -75,7 +77,7 @@ impl Tally {
         counts!(
             admitted admitted_borrowing admitted_in_part later_for_nothing later_with_victims parked
             own reclaimed while_borrowing by_share stopped timed_out several_victims protected another_would_gain promise_kept
-            promise_broken promise_kept_before_others promised_again least_grows spared kept_in_part any_way taken_back least_waits
+            promise_broken promise_kept_before_others promised_again least_grows spared kept_in_part any_way taken_back with_own least_waits
             second_strategy for_nominal nominal_kept stopped_early by_grade preempt_beats_borrowing
             borrowing_beats_preempt shares_decide standings_decide queue_full backing_off second_pass
             never_fits lacking one_less have_to_end
@@ -92,7 +94,7 @@ impl Tally {
         add!(
             admitted admitted_borrowing admitted_in_part later_for_nothing later_with_victims parked
             own reclaimed while_borrowing by_share stopped timed_out several_victims protected another_would_gain promise_kept
-            promise_broken promise_kept_before_others promised_again least_grows spared kept_in_part any_way taken_back least_waits
+            promise_broken promise_kept_before_others promised_again least_grows spared kept_in_part any_way taken_back with_own least_waits
             second_strategy for_nominal nominal_kept stopped_early by_grade preempt_beats_borrowing
             borrowing_beats_preempt shares_decide standings_decide queue_full backing_off second_pass
             never_fits lacking one_less have_to_end

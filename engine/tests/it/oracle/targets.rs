@@ -137,6 +137,14 @@ impl<'a> Preemptor<'a> {
             && comes_before(self.rules, stands, holder)
     }
 
+    /// What is left without all of its own queue that may have to go.
+    pub(crate) fn without_own(&self, view: &View) -> View {
+        let own = self.holders.iter().filter(|h| self.may_have_go(h));
+        own.fold(view.clone(), |view, own| {
+            view.without(own.queue, &own.charge)
+        })
+    }
+
     fn own(&self) -> Vec<Candidate<'a>> {
         let own = self.holders.iter().filter(|h| self.may_have_go(h));
         let own = own.filter(|holder| !self.contested_by(holder).is_empty());

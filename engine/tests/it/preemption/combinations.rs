@@ -112,6 +112,83 @@ fn a_right_to_preempt_own_jobs_keeps_no_other_combination_from_being_reclaimed()
 }
 
 #[test]
+fn nominal_quota_that_own_jobs_use_is_taken_back_from_them_too() {
+    // With `x` it would borrow GPUs, and so reclaim nothing. Of `spot` the queue itself uses a part.
+    for strategy in ["", "strict"] {
+        check(&format!(
+            "queue q in=c {strategy} own=lower reclaim=any default.cpu=4 | x.gpu=2 spot.gpu=4
+             queue o in=c default.cpu=0 | x.gpu=1 spot.gpu=0
+             held b o priority=9 default.cpu=3
+             held low q spot.gpu=2
+             job j q priority=5 cpu=2 gpu=3
+             decide => !b(reclaim) !low(own)
+             gone b
+             decide =>
+             gone low
+             decide => j
+             flavors j => 0.cpu=default 0.gpu=spot"
+        ));
+    }
+}
+
+#[test]
+fn no_own_job_is_preempted_that_would_return_at_once() {
+    // Without `low` the queue would be within its nominal memory, and could reclaim CPUs of `spot`. But with `j` in there
+    // would be memory for `low` again.
+    check(
+        "queue q in=c own=newer reclaim=any default.cpu=1 default.memory=3 spot.cpu=4 spot.memory=4
+         queue o in=c default.cpu=3 default.memory=4 spot.cpu=1 spot.memory=1
+         held b o priority=1 spot.cpu=3 spot.memory=2
+         held a o priority=2 default.cpu=2 default.memory=2
+         held m q priority=1 default.memory=3
+         held low q default.memory=2
+         job j q priority=2 memory=3 / cpu=3 memory=2
+         decide =>",
+    );
+}
+
+#[test]
+fn own_jobs_are_preempted_in_the_only_combination_of_flavors_that_suffices() {
+    // What is best for the first pod set leaves too little to the second one.
+    for cohort in ["", "in=c"] {
+        for strategy in ["", "strict"] {
+            check(&format!(
+                "queue q {cohort} {strategy} own=lower default.cpu=3 spot.cpu=2
+                 held b q spot.cpu=2
+                 job j q priority=9 cpu=2 / cpu=3
+                 job n q cpu=3
+                 decide => !b(own)
+                 gone b
+                 decide => j
+                 flavors j => 0.cpu=spot 1.cpu=default"
+            ));
+            check(&format!(
+                "queue q {cohort} {strategy} own=lower default.cpu=3 spot.cpu=2
+                 held a q default.cpu=3
+                 held b q spot.cpu=2
+                 job j q priority=9 cpu=2 / cpu=3
+                 decide => !b(own) !a(own)"
+            ));
+        }
+    }
+    // Where it has to borrow, too.
+    check(
+        "queue q in=c own=lower default.cpu=3 spot.cpu=1
+         queue lender in=c spot.cpu=1
+         held b q spot.cpu=2
+         job j q priority=9 cpu=2 / cpu=3
+         decide => !b(own)",
+    );
+    // But not such that it may not preempt.
+    check(
+        "queue q own=lower default.cpu=3 spot.cpu=2
+         held b q priority=9 spot.cpu=2
+         job j q priority=9 cpu=2 / cpu=3
+         decide =>",
+    );
+}
+
+#[test]
 fn nobody_is_evicted_for_what_is_unused_in_another_flavor() {
     check(
         "flavor y label=kind:y
