@@ -68,7 +68,7 @@ fn search(
     let mut taken: Vec<Target> = Vec::new();
     let mut skipped = CandidateLists::new();
     let mut fits = false;
-    while let Some(candidate) = next(quota, &mut lists) {
+    while let Some(candidate) = next(quota, preemptor, &mut lists) {
         let mut target = snapshot.target(quota, candidate);
         let node = target.candidate.node;
         match fairness.right(quota, &target) {
@@ -140,9 +140,13 @@ fn find_cohort_candidates(
     lists
 }
 
-/// The next candidate: from the root down, always where the share is largest. Equal shares are decided by
-/// the order of preemption.
-fn next(quota: &QuotaTree, lists: &mut CandidateLists) -> Option<Candidate> {
+/// The next candidate: from the root down, always where the share is largest. The preemptor's queue, and the cohorts above
+/// it, have the share that they would have with its request. Equal shares are decided by the order of preemption.
+fn next(
+    quota: &mut QuotaTree,
+    preemptor: &Preemptor<'_>,
+    lists: &mut CandidateLists,
+) -> Option<Candidate> {
     // All nodes with candidates below them, by parent, each with the first candidate.
     let mut below: BTreeMap<NodeId, BTreeMap<NodeId, &PreemptionOrder>> = BTreeMap::new();
     let mut root = None;
@@ -158,20 +162,47 @@ fn next(quota: &QuotaTree, lists: &mut CandidateLists) -> Option<Candidate> {
             *known = (*known).min(&first.key);
         }
     }
-    let mut node = root?;
-    while let Some(children) = below.get(&node) {
-        let shares = children.iter().map(|(child, first)| {
-            let share = quota.share(View::WithoutReservations, *child);
-            (share, Reverse(*first), *child)
-        });
-        (_, _, node) = shares.max()?;
-    }
-    let list = lists.get_mut(&node)?;
+    let path: BTreeSet<NodeId> = quota.path(preemptor.node).collect();
+    let view_of = |node| {
+        if path.contains(&node) {
+            View::Planned
+        } else {
+            View::WithoutReservations
+        }
+    };
+    let queue = with_request(quota, preemptor, |quota| {
+        let mut node = root?;
+        while let Some(children) = below.get(&node) {
+            let shares = children.iter().map(|(child, first)| {
+                let share = quota.share(view_of(*child), *child);
+                (share, Reverse(*first), *child)
+            });
+            (_, _, node) = shares.max()?;
+        }
+        Some(node)
+    })?;
+    let list = lists.get_mut(&queue)?;
     let candidate = list.pop_front();
     if list.is_empty() {
-        lists.remove(&node);
+        lists.remove(&queue);
     }
     candidate
+}
+
+/// What is so while the preemptor's request counts as used.
+fn with_request<T>(
+    quota: &mut QuotaTree,
+    preemptor: &Preemptor<'_>,
+    find: impl FnOnce(&QuotaTree) -> T,
+) -> T {
+    for (cell, amount) in preemptor.requested {
+        quota.add_usage(View::Planned, preemptor.node, *cell, *amount);
+    }
+    let found = find(quota);
+    for (cell, amount) in preemptor.requested {
+        quota.remove_usage(View::Planned, preemptor.node, *cell, *amount);
+    }
+    found
 }
 
 /// Whether preemption of a candidate is fair, by one test.
@@ -227,18 +258,14 @@ impl FairnessCheck<'_> {
     /// The share that the preemptor's side of the common ancestor would have, and the share of the target's
     /// side.
     fn shares(&self, quota: &mut QuotaTree, common_ancestor: CommonAncestor) -> (Share, Share) {
-        let preemptor = self.preemptor;
-        for (cell, amount) in preemptor.requested {
-            quota.add_usage(View::Planned, preemptor.node, *cell, *amount);
-        }
-        let preemptor_side = quota.share(View::Planned, common_ancestor.preemptor_side);
-        for (cell, amount) in preemptor.requested {
-            quota.remove_usage(View::Planned, preemptor.node, *cell, *amount);
-        }
-        (
-            preemptor_side,
-            quota.share(View::WithoutReservations, common_ancestor.target_side),
-        )
+        with_request(quota, self.preemptor, |quota| {
+            let (preemptor_side, target_side) =
+                (common_ancestor.preemptor_side, common_ancestor.target_side);
+            (
+                quota.share(View::Planned, preemptor_side),
+                quota.share(View::WithoutReservations, target_side),
+            )
+        })
     }
 
     /// Whether the remaining targets, taken in the same order, would still be fair without the restored

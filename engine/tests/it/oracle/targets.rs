@@ -417,7 +417,7 @@ impl<'a> Preemptor<'a> {
         let mut rest = sorted(candidates.iter().cloned());
         let mut passed = Vec::new();
         let mut taken = Vec::new();
-        while let Some(queue) = self.largest_share(&self.used(&taken), &rest) {
+        while let Some(queue) = self.largest_share(&taken, &rest) {
             let next = rest.iter().position(|c| c.holder.queue == queue).unwrap();
             let candidate = rest.remove(next);
             let Some(right) = self.fair_right(&taken, &candidate, strategy) else {
@@ -451,8 +451,15 @@ impl<'a> Preemptor<'a> {
         with_right.collect()
     }
 
-    /// The queue with candidates that is reached from the root by the largest shares.
-    fn largest_share(&self, view: &View, rest: &[Candidate<'a>]) -> Option<usize> {
+    /// The queue with candidates that is reached from the root by the largest shares, when the one who wants room has it.
+    fn largest_share(&self, taken: &[Candidate<'a>], rest: &[Candidate<'a>]) -> Option<usize> {
+        let used = self.used(taken);
+        let with = self.left(taken).with(self.queue, self.charge);
+        let mine = self.tree.path(self.queue);
+        let share = |node: usize| {
+            let view = if mine.contains(&node) { &with } else { &used };
+            self.tree.share(view, node)
+        };
         let above = |node: usize| {
             let mut paths = rest.iter().map(|c| self.tree.path(c.holder.queue));
             paths.any(|path| path.contains(&node))
@@ -461,12 +468,12 @@ impl<'a> Preemptor<'a> {
         above(node).then_some(())?;
         loop {
             let children = self.tree.nodes[node].children.iter().copied();
-            let share = |child: &usize| {
+            let place = |child: &usize| {
                 let below = |c: &&Candidate<'a>| self.tree.path(c.holder.queue).contains(child);
                 let first = rest.iter().filter(below).map(Candidate::key).min();
-                (Reverse(self.tree.share(view, *child)), first)
+                (Reverse(share(*child)), first)
             };
-            match children.filter(|child| above(*child)).min_by_key(share) {
+            match children.filter(|child| above(*child)).min_by_key(place) {
                 Some(child) => node = child,
                 None => return Some(node),
             }

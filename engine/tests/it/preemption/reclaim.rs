@@ -270,6 +270,50 @@ fn by_shares_quota_is_taken_back_whatever_is_borrowed_of_others() {
 }
 
 #[test]
+fn by_shares_the_branch_of_a_preemptor_counts_with_its_request() {
+    // With `h` the branch of `noisy` borrows most, so it loses two jobs, and no other branch any.
+    let script = |fair: &str| {
+        check(&format!(
+            "{fair}
+             cohort root default.cpu=1
+             cohort left in=root
+             queue q in=left reclaim=any default.cpu=3
+             queue noisy in=left default.cpu=0
+             queue out in=root default.cpu=0
+             held n1 noisy since=1 default.cpu=1
+             held n2 noisy since=2 default.cpu=1
+             held n3 noisy since=3 default.cpu=1
+             held o out priority=9 since=0 default.cpu=1
+             job h q cpu=2
+             decide => !n3(reclaim) !n2(reclaim)"
+        ));
+    };
+    for fair in ["fair", "fair initial", "fair final", "flavor x"] {
+        script(fair);
+    }
+}
+
+#[test]
+fn by_shares_whoever_is_evicted_for_another_branch_does_not_return_at_once() {
+    check(
+        "fair
+         cohort root default.cpu=2
+         cohort left in=root
+         queue q in=left reclaim=any default.cpu=3
+         queue noisy in=left default.cpu=0
+         queue tiny in=root reclaim=any default.cpu=0
+         job n1 noisy at=1 cpu=1
+         job n2 noisy at=2 cpu=1
+         job n3 noisy at=3 cpu=1
+         job t1 tiny priority=9 at=4 cpu=1
+         job t2 tiny priority=9 at=5 cpu=1
+         rest => n1 n2 n3 t1 t2
+         job h q at=6 cpu=3
+         rest => !n3(reclaim) !n2(reclaim) !t2(reclaim) h",
+    );
+}
+
+#[test]
 fn by_shares_what_is_borrowed_of_the_scarce_is_still_judged_by_shares() {
     check(
         "fair
