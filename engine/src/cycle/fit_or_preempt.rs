@@ -411,13 +411,15 @@ impl PreemptionOracle for Assigner<'_> {
             target.remove_usage(self.quota);
         }
         let distance = max_borrowing_distance(self.quota, self.node, requested);
-        for target in &targets {
-            target.restore_usage(self.quota);
-        }
-        let is_own = |target: &Target| target.candidate.common_ancestor.is_none();
+        restore_all(self.quota, &targets);
+        let is_above_nominal =
+            (requested.iter()).any(|(cell, amount)| *amount > self.quota.nominal(self.node, *cell));
+        let by_shares = self.snapshot.settings.fair_sharing.is_some();
+        let may_borrow = self.policy.may_preempt_others_while_borrowing(by_shares);
         Some(SimulatedPreemption {
             distance,
-            costs_own: targets.iter().any(is_own),
+            costs_own: targets.iter().any(Target::is_own),
+            is_last_resort: is_above_nominal && !may_borrow && targets.iter().all(Target::is_own),
         })
     }
 }

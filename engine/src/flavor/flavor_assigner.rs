@@ -38,6 +38,10 @@ pub(crate) struct SimulatedPreemption {
     pub(crate) distance: usize,
     /// Whether targets are in its own queue.
     pub(crate) costs_own: bool,
+    /// Whether more than the nominal quota is requested, and only own workloads are preempted, as there is no right to
+    /// preempt others in order to borrow. As in Kueue, no search ends there: nobody should be evicted where a later flavor
+    /// may do.
+    pub(crate) is_last_resort: bool,
 }
 
 /// Where quota is looked for, and whether preemption may make more available.
@@ -85,6 +89,8 @@ struct FlavorCandidate {
     mode: FitMode,
     /// The distance that is borrowed over; zero without borrowing.
     distance: usize,
+    /// See [`SimulatedPreemption::is_last_resort`].
+    is_last_resort: bool,
 }
 
 impl Slots {
@@ -117,7 +123,7 @@ impl Slots {
                 };
                 let (mode, distance) = (candidate.mode, candidate.distance);
                 let grade = grade(fungibility, mode, distance);
-                let ends = ends_search(fungibility, mode, distance);
+                let ends = !candidate.is_last_resort && ends_search(fungibility, mode, distance);
                 if ends || best.as_ref().is_none_or(|(known, ..)| grade < *known) {
                     best = Some((grade, candidate, choice));
                 }
@@ -171,6 +177,7 @@ fn evaluate(
 ) -> Option<FlavorCandidate> {
     let is_available =
         |tree: &QuotaTree, view| tree.are_all_available(view, node, &requested, borrowing);
+    let mut is_last_resort = false;
     let (mode, distance) = if is_available(oracle.quota_tree(), View::Planned) {
         let is_reserved = oracle
             .quota_tree()
@@ -188,6 +195,7 @@ fn evaluate(
         } else {
             FitMode::Reclaim
         };
+        is_last_resort = simulate_preemption.is_last_resort;
         (mode, simulate_preemption.distance)
     };
     Some(FlavorCandidate {
@@ -195,6 +203,7 @@ fn evaluate(
         requested,
         mode,
         distance,
+        is_last_resort,
     })
 }
 

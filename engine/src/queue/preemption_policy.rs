@@ -18,9 +18,15 @@ impl Preemption {
         self.reclaim_within_cohort != ReclaimWithinCohort::Never
     }
 
-    /// Whether workloads of other queues may be preempted in order to borrow.
+    /// Whether workloads of other queues may be preempted in order to borrow, by priority.
     pub(crate) fn may_borrow_in_cohort(self) -> bool {
         self.borrow_within_cohort != BorrowWithinCohort::Never
+    }
+
+    /// Whether workloads of other queues may be preempted by one that makes its queue borrow: by fair shares, or by
+    /// priority.
+    pub(crate) fn may_preempt_others_while_borrowing(self, by_shares: bool) -> bool {
+        self.may_reclaim_in_cohort() && (by_shares || self.may_borrow_in_cohort())
     }
 
     /// Whether a workload may preempt another one of its own queue, by their priorities alone.

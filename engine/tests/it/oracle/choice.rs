@@ -4,9 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use sluice_engine::{
-    AdmissionScope, Amount, Borrowing, ClusterQueue, FairPreemption, Flavor, FlavorName,
-    FlavorPreference, PodSet, PodSetAssignment, ReclaimWithinCohort, ResourceGroup, ResourceName,
-    TaintEffect, UndeclaredResources, WhenCanBorrow, WhenCanPreempt, WithinClusterQueue, Workload,
+    AdmissionScope, Amount, BorrowWithinCohort, Borrowing, ClusterQueue, FairPreemption, Flavor,
+    FlavorName, FlavorPreference, PodSet, PodSetAssignment, ReclaimWithinCohort, ResourceGroup,
+    ResourceName, TaintEffect, UndeclaredResources, WhenCanBorrow, WhenCanPreempt,
+    WithinClusterQueue, Workload,
 };
 
 use crate::oracle::quota::{Charge, Tree, View};
@@ -76,6 +77,8 @@ struct Way {
     mode: Mode,
     /// How far up it borrows.
     distance: usize,
+    /// Only own ones have to go for more than is the queue's own, and others would not have to.
+    is_last_resort: bool,
     /// With what earlier slots take of the same.
     charge: Charge,
 }
@@ -691,17 +694,21 @@ impl Scene<'_> {
         let mut left = self.planned.clone();
         let takes_what_is_kept = self.takes_what_is_kept(node, &charge);
         tally.nominal_kept += u64::from(planned && now && takes_what_is_kept);
+        let mut only_own = false;
         let mode = if planned && now && !takes_what_is_kept {
             Mode::Now
         } else if planned {
             Mode::Later
         } else if may_preempt {
             let mut mode = Mode::Reclaim;
+            only_own = true;
             for victim in self.victims(queue, workload, &charge, tally)? {
                 let holder = self.holders.iter().find(|holder| holder.id == victim.id)?;
                 left.take(holder.queue, &holder.charge);
                 if holder.queue == node {
                     mode = Mode::Preempt;
+                } else {
+                    only_own = false;
                 }
             }
             mode
@@ -710,10 +717,16 @@ impl Scene<'_> {
         };
         let distance = self.tree.borrows_from(&left, node, &charge);
         assert!(may_borrow(workload) || distance == 0, "it would borrow");
+        let cells = charge.keys().copied();
+        let is_above = (self.tree).is_above(&self.tree.nothing().with(node, &charge), node, cells);
+        let rules = queue.preemption;
+        let others_would = rules.reclaim_within_cohort != ReclaimWithinCohort::Never
+            && (self.fair.is_some() || rules.borrow_within_cohort != BorrowWithinCohort::Never);
         Some(Way {
             flavor: flavor.clone(),
             mode,
             distance,
+            is_last_resort: only_own && is_above && !others_would,
             charge,
         })
     }
@@ -811,7 +824,8 @@ fn may_borrow(workload: &Workload) -> bool {
 /// Whether this way is good enough not to look at later flavors.
 fn stops(queue: &ClusterQueue, way: &Way) -> bool {
     let rules = queue.fungibility;
-    (way.mode == Mode::Now || rules.when_can_preempt == WhenCanPreempt::MayStopSearch)
+    !way.is_last_resort
+        && (way.mode == Mode::Now || rules.when_can_preempt == WhenCanPreempt::MayStopSearch)
         && (way.distance == 0 || rules.when_can_borrow == WhenCanBorrow::MayStopSearch)
 }
 

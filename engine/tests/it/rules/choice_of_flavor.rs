@@ -27,6 +27,37 @@ fn the_first_flavor_that_may_stop_the_search_does() {
 }
 
 #[test]
+fn no_search_ends_where_own_jobs_are_preempted_for_more_than_nominal_quota() {
+    let script = |rules: &str, default: u32, spot: u32, expected: &str| {
+        check(&format!(
+            "{}
+             queue q in=c own=lower preempt-first {rules} default.cpu={default} spot.cpu={spot}
+             queue lender in=c default.cpu={} spot.cpu=0
+             held low q default.cpu=1
+             held s q spot.cpu=1
+             job high q priority=1 cpu=1
+             decide => {expected}",
+            if rules.contains("weight") {
+                "fair"
+            } else {
+                "flavor x"
+            },
+            1 - default
+        ));
+    };
+    for rules in ["", "reclaim=any", "weight=1000"] {
+        script(rules, 0, 2, "high");
+        script(rules, 0, 1, "!s(own)");
+        script(rules, 0, 0, "!low(own)");
+        script(rules, 1, 2, "!low(own)");
+    }
+    // A queue that may preempt others to borrow may preempt its own jobs, too.
+    for rules in ["reclaim=any borrow=lower", "reclaim=any weight=1000"] {
+        script(rules, 0, 2, "!low(own)");
+    }
+}
+
+#[test]
 fn a_later_flavor_with_unused_quota_preempts_nobody() {
     check(
         "queue q own=lower default.cpu=2 spot.cpu=2
