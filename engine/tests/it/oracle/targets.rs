@@ -350,25 +350,43 @@ impl<'a> Preemptor<'a> {
         Some(kept)
     }
 
-    /// Takes one after the other until that is enough.
+    /// Takes one after the other until that is enough; or else those first that were passed.
     fn first_accepted(
         &self,
         candidates: &[Candidate<'a>],
         within: Option<usize>,
     ) -> Option<Vec<Candidate<'a>>> {
-        let mut taken = Vec::new();
+        let (is_enough, taken, passed) = self.taken_in_order(candidates, within);
+        if is_enough {
+            return Some(taken);
+        }
+        let again = [passed, taken].concat();
+        let (is_enough, mut taken, _) = self.taken_in_order(&again, within);
+        taken.sort_by_key(|candidate| (candidate.sides.is_none(), candidate.key()));
+        is_enough.then_some(taken)
+    }
+
+    /// Whether they are enough; those taken, and those passed.
+    fn taken_in_order(
+        &self,
+        candidates: &[Candidate<'a>],
+        within: Option<usize>,
+    ) -> (bool, Vec<Candidate<'a>>, Vec<Candidate<'a>>) {
+        let (mut taken, mut passed) = (Vec::new(), Vec::new());
         for candidate in candidates {
-            if self.borrows_there(&self.used(&taken), candidate) {
-                taken.push(candidate.clone());
-                let left = self.left(&taken);
-                if self.has_room(&left, self.charge)
-                    && within.is_none_or(|s| self.stays_within(&left, s))
-                {
-                    return Some(taken);
-                }
+            if !self.borrows_there(&self.used(&taken), candidate) {
+                passed.push(candidate.clone());
+                continue;
+            }
+            taken.push(candidate.clone());
+            let left = self.left(&taken);
+            if self.has_room(&left, self.charge)
+                && within.is_none_or(|s| self.stays_within(&left, s))
+            {
+                return (true, taken, passed);
             }
         }
-        None
+        (false, taken, passed)
     }
 
     /// By the first strategy by which there is a way, with these of the own queue or none.

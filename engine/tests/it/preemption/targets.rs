@@ -247,6 +247,20 @@ fn borrowers_are_preempted_before_workloads_of_the_own_queue() {
 }
 
 #[test]
+fn one_that_is_enough_is_found_behind_another_that_is_not() {
+    // Without `h0` its queue no longer borrows, and `h1` would be none to preempt.
+    check(
+        "queue q0 in=c reclaim=lower borrow=lower default.cpu=1
+         queue q1 in=c default.cpu=5
+         job h0 q1 priority=0 cpu=2
+         job h1 q1 priority=2 cpu=4
+         rest => h1 h0
+         job j q0 priority=3 cpu=4
+         rest => !h1(borrow) j",
+    );
+}
+
+#[test]
 fn two_never_preempt_each_other() {
     // Borrowing, it would come after one that does not borrow, but not in its own queue.
     check(
