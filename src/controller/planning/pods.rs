@@ -100,7 +100,11 @@ impl Controller {
     }
 
     /// Why a pod waits for gates that nobody lifts, if so.
-    fn gates_left(&self, pod: &PodRecord, namespace: &Arc<str>) -> Option<Note> {
+    pub(in crate::controller) fn gates_left(
+        &self,
+        pod: &PodRecord,
+        namespace: &Arc<str>,
+    ) -> Option<Note> {
         if pod.owner.is_none() || !pod.is_gated_elsewhere() || pod.propagated.is_empty() {
             return plan::left_gated(pod);
         }
@@ -142,7 +146,11 @@ impl Controller {
     }
 
     /// Why a pod can't be queued, if so.
-    fn complaint(&self, namespace: &Arc<str>, pod: &PodRecord) -> Option<Note> {
+    pub(in crate::controller) fn complaint(
+        &self,
+        namespace: &Arc<str>,
+        pod: &PodRecord,
+    ) -> Option<Note> {
         match &pod.mode {
             PodMode::Group(Err(problem)) => {
                 return Some(Note::warning("InvalidPodGroup", problem.to_string()));

@@ -9,7 +9,7 @@ use sluice_engine::Explanation;
 use sluice_kinds::hold::Hold;
 
 use crate::cache::conditions::{self, Type};
-use crate::cache::{Subject, Uid, WorkloadKey, WorkloadRecord};
+use crate::cache::{PodKey, PodRecord, Subject, Uid, WorkloadKey, WorkloadRecord};
 use crate::controller::Controller;
 use crate::controller::writes::in_flight::InFlightWrite;
 use crate::plan::job::uncountable;
@@ -182,7 +182,7 @@ impl Controller {
 
     /// Tells a pod what it waits for. Returns whether it waits.
     fn explain_pod(&mut self, uid: &Uid) -> bool {
-        let Some((_, pod)) = self.objects.pods.of(uid) else {
+        let Some((key, pod)) = self.objects.pods.of(uid) else {
             return false;
         };
         if !pod.waits_for_quota_alone() {
@@ -192,16 +192,7 @@ impl Controller {
         if self.pending_reasons.events_left == 0 || self.writes.of(&subject).is_some() {
             return true;
         }
-        let explanation = self.engine.explain(&subject.id());
-        let namespace = self.objects.pods.key(uid).map(|key| &key.namespace);
-        let backs_off = self.unused.backs_off_until(pod, self.now);
-        let backs_off =
-            backs_off.map(|at| (NotReserved::BACKING_OFF, pending_reason::backs_off(at)));
-        let said = backs_off.or_else(|| {
-            let explanation = explanation.as_ref()?;
-            let head = self.name_of_head(explanation, namespace.map(|namespace| &**namespace));
-            pending_reason::waiting(explanation, head.as_deref())
-        });
+        let said = self.why_pod_pending(key, pod);
         let Some((reason, message)) = said else {
             return true;
         };
@@ -212,6 +203,22 @@ impl Controller {
             self.tell_about(&subject, note);
         }
         true
+    }
+
+    /// Why a pod that is admitted by itself waits in its queue, or backs off. None if it does neither.
+    pub(super) fn why_pod_pending(
+        &self,
+        key: &PodKey,
+        pod: &PodRecord,
+    ) -> Option<(NotReserved, String)> {
+        if pod.waits_for_quota_alone()
+            && let Some(until) = self.unused.backs_off_until(pod, self.now)
+        {
+            return Some((NotReserved::BACKING_OFF, pending_reason::backs_off(until)));
+        }
+        let explanation = self.engine.explain(&Subject::Pod(pod.uid.clone()).id())?;
+        let head = self.name_of_head(&explanation, Some(&*key.namespace));
+        pending_reason::waiting(&explanation, head.as_deref())
     }
 
     /// How the workload is called that another one waits behind, as is told in a namespace. None before the

@@ -16,7 +16,7 @@ use crate::cache::held::Gated;
 use crate::cache::{JobKey, JobRecord, PodKey, PodRecord, Subject, WorkloadKey, WorkloadRecord};
 use crate::controller::Controller;
 use crate::plan::gates::held_note;
-use crate::plan::workload::pending_reason::{self, NotReserved};
+use crate::plan::workload::pending_reason::NotReserved;
 use crate::process::hashing::HashMap;
 use crate::visibility::{Findings, Found, HOLDERS_MAX, Job, State, Stated, Why, WorkloadRef};
 
@@ -245,16 +245,19 @@ impl Controller {
         let state = match &explanation {
             Some(Explanation::Evicting { .. }) => State::Evicted,
             Some(Explanation::Admitted { .. }) => State::Admitted,
-            Some(Explanation::Inactive) => State::Inactive,
             Some(Explanation::Finished) => State::Finished,
-            None if pod.is_released() => State::Admitted,
+            Some(Explanation::Inactive) | None if pod.is_released() => State::Admitted,
+            Some(Explanation::Inactive) if pod.deleting => State::Inactive,
+            // It backs off, can't be queued, or is written to.
             Some(_) | None => State::Pending,
         };
-        let told = explanation.and_then(|explanation| {
-            let head = self.name_of_head(&explanation, Some(&*key.namespace));
-            pending_reason::waiting(&explanation, head.as_deref())
-        });
+        let told = self.why_pod_pending(key, pod);
         let told = told.map(|(reason, message)| why(reason.as_str(), &message));
+        let told = told.or_else(|| {
+            let note = self.complaint(&key.namespace, pod);
+            let note = note.filter(|_| pod.waits_for_quota_alone())?;
+            Some(why(note.reason, &note.message))
+        });
         Some((state, told))
     }
 
@@ -276,7 +279,9 @@ impl Controller {
         }
         // Others have gates, too, of which no annotation tells.
         let held = gate_names(holder.gates);
-        let told = if holder.is_held && gates.iter().all(|gate| held.contains(gate)) {
+        let told = if let Some(note) = self.gates_left(pod, &key.namespace) {
+            why(note.reason, &note.message)
+        } else if holder.is_held && gates.iter().all(|gate| held.contains(gate)) {
             self.why_held(&subject, &key.namespace, holder)
         } else {
             let text = format!("Held until these gates are removed: {}", gates.join(", "));

@@ -23,14 +23,14 @@ impl Play {
         self.cycle();
     }
 
-    fn stated(&self, named: &WorkloadRef) -> Stated {
+    pub(super) fn stated(&self, named: &WorkloadRef) -> Stated {
         let mut finding = self.controller.begin_finding(named).unwrap();
         while !self.controller.go_on_finding(&mut finding, 1) {}
         finding.end().stated
     }
 
     /// The events of one cycle about the object of this name.
-    fn told_about(&mut self, name: &str) -> Vec<(&'static str, String)> {
+    pub(super) fn told_about(&mut self, name: &str) -> Vec<(&'static str, String)> {
         let events = self.controller.cycle(self.now).into_iter();
         let events = events.filter_map(|output| match output {
             Output::Tell(object, note) => Some((object, note)),

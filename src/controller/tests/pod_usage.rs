@@ -55,7 +55,7 @@ impl Play {
     }
 
     /// Answers all questions about owners.
-    fn answer(&mut self, answer: impl Fn(&OwnerRef) -> Found) {
+    pub(super) fn answer(&mut self, answer: impl Fn(&OwnerRef) -> Found) {
         for output in self.controller.cycle(self.now) {
             if let Output::LookUpOwner(question) = output {
                 let found = answer(&question.owner);

@@ -1,6 +1,8 @@
-//! What is told of jobs and groups that have no Workload.
+//! What is told of jobs and groups that have no Workload, and of pods that are not in their queue.
 
+use super::pod_usage::{owned_by, running};
 use super::*;
+use crate::api::lookup::Found;
 use crate::visibility::{State, WorkloadRef};
 
 impl Play {
@@ -95,4 +97,90 @@ async fn visibility_says_why_there_is_no_workload() {
     assert!(why.message.starts_with("Can't be queued: "), "{why:?}");
     // It gets one.
     assert!(play.controller.begin_finding(&named("b")).is_none());
+}
+
+/// A pod that waits for quota alone.
+fn waiting(name: &str, owner: Option<Value>) -> Value {
+    let mut pod = running(name, &json!({"sluice.dev/queue-name": "main"}), owner);
+    pod["metadata"]["annotations"] = json!({"sluice.dev/queue-allocation-gate": "true"});
+    pod["spec"]["schedulingGates"] = json!([{"name": "sluice.dev/queue-allocation-gate"}]);
+    pod["spec"].as_object_mut().unwrap().remove("nodeName");
+    pod["status"] = json!({"phase": "Pending"});
+    pod
+}
+
+fn pod_named(name: &str) -> WorkloadRef {
+    WorkloadRef::Pod {
+        namespace: "blue".into(),
+        name: name.into(),
+    }
+}
+
+/// The engine takes these for inactive, or does not know them.
+#[tokio::test]
+async fn visibility_says_of_a_pod_that_is_not_queued_what_its_events_say() {
+    let mut much = waiting("much", None);
+    much["spec"]["containers"][0]["resources"]["requests"]["cpu"] = json!("much");
+    let mut classless = waiting("classless", None);
+    classless["metadata"]["labels"]["sluice.dev/priority-class"] = json!("none");
+    let mut left = waiting("left", None);
+    left["metadata"]["annotations"]["sluice.dev/propagated-gates"] = json!("acme.io/budget");
+    left["spec"]["schedulingGates"] = json!([{"name": "acme.io/budget"}]);
+    let rows = [
+        (much, State::Pending, "InvalidPodSets"),
+        (classless, State::Pending, "PriorityClassNotFound"),
+        (left, State::Gated, "GatesLeft"),
+    ];
+    for (pod, state, reason) in rows {
+        let name = pod["metadata"]["name"].as_str().unwrap().to_owned();
+        let mut play = Play::new();
+        play.list_settings();
+        play.list_jobs([]);
+        play.see_pod(pod);
+        let told = play.told_about(&name);
+        let stated = play.stated(&pod_named(&name));
+        assert_eq!(stated.state, state, "{name}");
+        let why = stated.why.unwrap();
+        assert_eq!(told, [(reason, why.message.to_string())], "{name}");
+        assert_eq!(&*why.reason, reason, "{name}");
+    }
+}
+
+/// Another one of its ReplicaSet had no node in time.
+#[tokio::test]
+async fn visibility_says_until_when_a_pod_backs_off() {
+    let owner = || Some(owned_by("apps/v1", "ReplicaSet", "web"));
+    let mut play = Play::new();
+    play.list_settings();
+    play.edit_queue(30, |spec| {
+        spec["reservation"] =
+            json!({"timeoutSeconds": 30, "backoff": {"baseSeconds": 60, "maxSeconds": 60}});
+    });
+    play.list_jobs([]);
+    let mut early = waiting("early", owner());
+    early["spec"]["schedulingGates"] = json!([]);
+    early["metadata"]["annotations"]["sluice.dev/admitted"] =
+        json!(r#"{"at": "2026-11-23T11:59:45Z", "clusterQueue": "q", "flavors": {"cpu": "any"}}"#);
+    play.see_pod(early);
+    play.answer(|_| Found::Gone);
+    let is_deleted = |play: &mut Play| {
+        let writes = play.second();
+        writes
+            .iter()
+            .any(|write| matches!(write.write, Write::DeletePod { .. }))
+    };
+    assert!((0..40).any(|_| is_deleted(&mut play)), "it has no node");
+    play.see_pod(waiting("late", owner()));
+    play.answer(|_| Found::Gone);
+    for _ in 0..3 {
+        play.second();
+    }
+    let stated = play.stated(&pod_named("late"));
+    assert_eq!(stated.state, State::Pending);
+    let why = stated.why.unwrap();
+    assert_eq!(&*why.reason, "BackingOff");
+    assert!(
+        why.message.starts_with("Backs off until 2026-11-23T12:0"),
+        "{why:?}"
+    );
 }

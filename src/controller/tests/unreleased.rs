@@ -8,14 +8,14 @@ const REFUSED: &str = "denied by a policy";
 
 impl Play {
     /// The next second. Returns what is written.
-    fn second(&mut self) -> Vec<InFlightWrite> {
+    pub(super) fn second(&mut self) -> Vec<InFlightWrite> {
         self.pass(Duration::from_secs(1));
         self.handle(Input::Tick);
         self.cycle()
     }
 
     /// Changes the ClusterQueue.
-    fn edit_queue(&mut self, revision: u64, edit: impl FnOnce(&mut Value)) {
+    pub(super) fn edit_queue(&mut self, revision: u64, edit: impl FnOnce(&mut Value)) {
         let mut queue = own("ClusterQueue", "q", &queue_spec());
         queue["metadata"]["resourceVersion"] = json!(revision.to_string());
         edit(&mut queue["spec"]);

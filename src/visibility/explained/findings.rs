@@ -50,9 +50,9 @@ pub enum State {
     Gated,
     /// Its user has suspended it.
     OnHold,
-    /// It waits in its queue.
+    /// It waits in its queue, backs off, or can't be queued.
     Pending,
-    /// It is deactivated.
+    /// It is deactivated, or is being deleted.
     Inactive,
     /// It holds quota and may run.
     Admitted,
