@@ -28,8 +28,8 @@ pub struct Outlook {
     pub evicting: Vec<WorkloadId>,
     /// Why workloads with scarce resources are not preempted, with their numbers.
     pub not_preempted: BTreeMap<NotPreempted, usize>,
-    /// The workloads whose end would let it fit in the flavors that come first, whatever its preemption
-    /// policy: in the order of preemption, and none in vain. Empty if that would not suffice.
+    /// The workloads whose end would let it fit in the flavors for which [`Trials`] says what is lacking, whatever its
+    /// preemption policy: in the order of preemption, and none in vain. Empty if that would not suffice.
     pub fits_after: Vec<WorkloadId>,
 }
 
@@ -69,7 +69,9 @@ pub struct Trials {
     /// Each pod set in each flavor, in the order in which they are tried.
     pub flavors: Vec<Trial>,
     /// What it lacks: so much more quota, or less usage in its ClusterQueue, and it fits. For each pod set that is in the
-    /// first flavor that fits, or else in the first that suits its pods. Only what is above zero.
+    /// first flavor that fits, or else in the first that suits its pods. If the flavor of one pod set may leave too
+    /// little to another, it is in the combination that lacks least, as long as there are not too many to try. Only what
+    /// is above zero.
     pub lacking: Vec<(FlavorName, ResourceName, Amount)>,
 }
 

@@ -53,7 +53,7 @@ impl Engine {
         let local_queue = self.local_queues.get(&info.local_queue)?.object.as_ref()?;
         let tree = self.tree_of_queue(&local_queue.cluster_queue)?;
         let tried = self.tried(info, &tree)?;
-        let flavors = tried.flavors(self);
+        let flavors = tried.flavors(self, &tried.options(self));
         let name = |cell: &FlavorResourceId| {
             let name = self.config.flavor_resources.name(*cell)?;
             Some((*cell, name.clone()))

@@ -7,7 +7,9 @@ use crate::api::outlook::{Need, Trial, Trials};
 use crate::api::quota::Borrowing;
 use crate::api::workload::PodSet;
 use crate::cohort::tree::{CohortTree, QueueNode};
-use crate::flavor::options::{FlavorChoice, fewest_pods, flavor_choice, flavor_options, for_pods};
+use crate::flavor::options::{
+    FlavorChoice, FlavorOptions, SlotId, fewest_pods, flavor_choice, flavor_options, for_pods,
+};
 use crate::flavor::undeclared_resources::requests_by_group;
 use crate::quota::flavor_resources::FlavorResourceId;
 use crate::quota::usage::RequestedUsage;
@@ -23,10 +25,11 @@ pub(super) struct Tried<'a> {
     pub(super) info: &'a WorkloadInfo,
 }
 
-/// The flavors that were tried, and the usage in those that come first.
+/// The flavors that were tried, and the usage in those that it would get.
 pub(super) struct TriedFlavors {
     flavors: Vec<Trial>,
-    /// What it would use in each pod set's first flavor that fits, or else in the first that suits its pods.
+    /// What it would use in each pod set's first flavor that fits, or else in the first that suits its pods; in the
+    /// combination that lacks least if the flavor of one pod set may leave too little to another.
     pub(super) requested: RequestedUsage,
     /// What is lacking of that.
     pub(super) lacking: RequestedUsage,
@@ -40,11 +43,10 @@ impl Engine {
         let local_queue = self.local_queues.get(&info.local_queue)?.object.as_ref()?;
         let tree = self.tree_of_queue(&local_queue.cluster_queue)?;
         let tried = self.tried(info, &tree)?;
-        let pod = self.shapes.pod();
-        let options = flavor_options(&self.config, &tried.node.config, &info.shape, pod);
+        let options = tried.options(self);
         let TriedFlavors {
             flavors, lacking, ..
-        } = tried.flavors(self);
+        } = tried.flavors(self, &options);
         let lacking = lacking.into_iter().filter_map(|(cell, amount)| {
             let (flavor, resource) = self.config.flavor_resources.name(cell)?.clone();
             Some((flavor, resource, amount))
@@ -71,20 +73,33 @@ impl Engine {
 }
 
 impl Tried<'_> {
+    /// Which flavors it could get, whatever is used.
+    pub(super) fn options(self, engine: &Engine) -> FlavorOptions {
+        let (queue, shape) = (&self.node.config, &self.info.shape);
+        flavor_options(&engine.config, queue, shape, engine.shapes.pod())
+    }
+
     /// Tries one flavor after the other for one pod set after the other. Where a pod set fits into none, those after it
-    /// are tried as if it had got the first that suits its pods.
-    pub(super) fn flavors(self, engine: &Engine) -> TriedFlavors {
+    /// are tried as if it had got the first that suits its pods. If the flavor of one pod set may leave too little to
+    /// another, each is taken to get that of the combination that lacks least, unless there are more than are tried.
+    pub(super) fn flavors(self, engine: &Engine, options: &FlavorOptions) -> TriedFlavors {
         let mut tried = TriedFlavors {
             flavors: Vec::new(),
             requested: RequestedUsage::new(),
             lacking: RequestedUsage::new(),
         };
         let config = &self.node.config;
-        for pod_set in &*self.info.shape.pod_sets {
+        let way = self.way(options);
+        for (index, pod_set) in self.info.shape.pod_sets.iter().enumerate() {
             let groups = requests_by_group(config, pod_set, engine.shapes.pod());
             // What the ClusterQueue has no quota for is said without flavors.
-            for (group, requests) in groups.unwrap_or_default().into_values() {
-                let mut first: Option<(FlavorChoice, bool)> = None;
+            for (number, (group, requests)) in groups.unwrap_or_default() {
+                let place = SlotId {
+                    pod_set: index,
+                    group: number,
+                };
+                let in_way = way.iter().find(|(slot, _)| *slot == place);
+                let mut taken: Option<(FlavorChoice, bool)> = None;
                 for flavor in &group.flavors {
                     let choice = flavor_choice(&engine.config, group, flavor, pod_set, &requests);
                     let needs = choice
@@ -98,17 +113,34 @@ impl Tried<'_> {
                     let fits = trial.fits();
                     tried.flavors.push(trial);
                     if let Ok(choice) = choice
-                        && first.as_ref().is_none_or(|(_, fitted)| fits && !fitted)
+                        && match in_way {
+                            Some((_, of_way)) => of_way.flavor == choice.flavor,
+                            None => taken.as_ref().is_none_or(|(_, fitted)| fits && !fitted),
+                        }
                     {
-                        first = Some((choice, fits));
+                        taken = Some((choice, fits));
                     }
                 }
-                if let Some((choice, _)) = first {
+                if let Some((choice, _)) = taken {
                     self.take(pod_set, &choice, &mut tried);
                 }
             }
         }
         tried
+    }
+
+    /// The combination that lacks least, if the flavor of one pod set may leave too little to another.
+    fn way(self, options: &FlavorOptions) -> Vec<(SlotId, &FlavorChoice)> {
+        let FlavorOptions::Slots(slots) = options else {
+            return Vec::new();
+        };
+        if !slots.early_choice_matters {
+            return Vec::new();
+        }
+        let counts: Vec<u32> = self.info.shape.pod_sets.iter().map(fewest_pods).collect();
+        let lacking = |cell, amount| self.lacking(cell, amount);
+        let way = slots.way_lacking_least(&self.tree.quota, self.node.id, &counts, lacking);
+        way.unwrap_or_default()
     }
 
     fn take(self, pod_set: &PodSet, choice: &FlavorChoice, tried: &mut TriedFlavors) {

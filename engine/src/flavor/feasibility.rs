@@ -165,7 +165,12 @@ impl Slots {
     }
 
     /// Whether each of these amounts could be admitted without any usage.
-    fn is_within_most(&self, tree: &QuotaTree, node: NodeId, requested: &RequestedUsage) -> bool {
+    pub(super) fn is_within_most(
+        &self,
+        tree: &QuotaTree,
+        node: NodeId,
+        requested: &RequestedUsage,
+    ) -> bool {
         are_all(requested, &|cell, amount| {
             amount <= tree.most(node, cell, self.borrowing)
         })

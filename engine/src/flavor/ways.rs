@@ -7,6 +7,7 @@ use crate::api::amount::Amount;
 use crate::api::flavor::FlavorFungibility;
 use crate::api::names::ResourceName;
 use crate::api::quota::Borrowing;
+use crate::api::share::Share;
 use crate::flavor::flavor_assigner::Assignment;
 use crate::flavor::options::{FlavorChoice, Slot, SlotId, Slots, for_pods};
 use crate::quota::flavor_resources::FlavorResourceId;
@@ -247,6 +248,74 @@ impl Slots {
         let is_now = is_available_now(quota, (node, borrowing), &requested);
         let waits_at = (self.in_order.first()).map(|slot| slot.place);
         Some(self.assignment(&chosen, counts, requested, waits_at.filter(|_| !is_now)))
+    }
+
+    /// The choice of each slot in the way of which least is lacking, which `lacking` says: of what is requested of one
+    /// resource in all flavors, the largest part, then the next largest. A way that could be had without any usage comes
+    /// before one that could not. Of equal ones it is the first. None if there are more ways than are tried.
+    pub(crate) fn way_lacking_least(
+        &self,
+        quota: &QuotaTree,
+        node: NodeId,
+        counts: &[u32],
+        lacking: impl Fn(FlavorResourceId, Amount) -> Amount,
+    ) -> Option<Vec<(SlotId, &FlavorChoice)>> {
+        let places = self.places(counts);
+        let chosen = |way: Vec<(usize, _)>| {
+            let slots = self.in_order.iter().map(|slot| slot.place);
+            slots.zip(way.into_iter().map(|(_, choice)| choice))
+        };
+        let lacks_nothing = |cell, amount| lacking(cell, amount) == Amount::ZERO;
+        let fits = |requested: &RequestedUsage| are_all(requested, &lacks_nothing);
+        if let WaySearch::Found(way, _) = first_way(&places, fits, |_| true) {
+            return Some(chosen(way).collect());
+        }
+        let is_possible = |requested: &RequestedUsage| self.is_within_most(quota, node, requested);
+        let possible: [&dyn Fn(&RequestedUsage) -> bool; 2] = [&is_possible, &|_| true];
+        for is_possible in possible {
+            let mut best: Option<(Vec<Share>, RequestedUsage)> = None;
+            // Finds none, so that the search goes on.
+            let searched = first_way(&places, is_possible, |requested| {
+                let parts = self.parts(requested, &lacking);
+                if best.as_ref().is_none_or(|(least, _)| parts < *least) {
+                    best = Some((parts, requested.clone()));
+                }
+                false
+            });
+            if matches!(searched, WaySearch::TooMany) {
+                return None;
+            }
+            if let Some((_, least)) = best
+                && let WaySearch::Found(way, _) =
+                    first_way(&places, is_possible, |requested| *requested == least)
+            {
+                return Some(chosen(way).collect());
+            }
+        }
+        None
+    }
+
+    /// What part of each requested resource is lacking, the largest one first.
+    fn parts(
+        &self,
+        requested: &RequestedUsage,
+        lacking: impl Fn(FlavorResourceId, Amount) -> Amount,
+    ) -> Vec<Share> {
+        let choices = self.in_order.iter().flat_map(|slot| &slot.choices);
+        let cells = choices.flat_map(|choice| &choice.usage_per_pod);
+        let resources: BTreeMap<_, _> = cells.map(|(of, cell, _)| (*cell, of)).collect();
+        let mut sums: BTreeMap<&ResourceName, (Amount, Amount)> = BTreeMap::new();
+        for (cell, amount) in requested {
+            if let Some(resource) = resources.get(cell) {
+                let (lacks, all) = sums.entry(resource).or_default();
+                *lacks = lacks.plus(lacking(*cell, *amount));
+                *all = all.plus(*amount);
+            }
+        }
+        let parts = sums.into_values().map(|(lacks, all)| Share::of(lacks, all));
+        let mut parts: Vec<Share> = parts.collect();
+        parts.sort_unstable_by(|one, other| other.cmp(one));
+        parts
     }
 
     /// Whether there may be other combinations than that of the flavors which [`Slots::assign`] prefers for one slot after

@@ -2,11 +2,11 @@
 //! admitted, one unit less and it is not; those who have to end have ended, and it is admitted; and what can never fit
 //! is not admitted where nothing else is.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use sluice_engine::{
-    Amount, ClusterQueueName, Decision, Engine, Explanation, FlavorName, Preemption, ResourceName,
-    Time, Trials, WorkloadId, WorkloadState,
+    Amount, ClusterQueueName, Decision, Engine, Explanation, FlavorName, Need, Preemption,
+    ResourceName, Time, Trial, Trials, WorkloadId, WorkloadState,
 };
 
 use crate::histories::play::rebuilt;
@@ -32,7 +32,7 @@ pub(crate) fn check_trials(engine: &Engine, oracle: &Oracle, now: Time, tally: &
         .workloads
         .keys()
         .any(|id| matches!(explained(id), Some(Explanation::Nominated { .. })));
-    for (id, workload) in &oracle.workloads {
+    for id in oracle.workloads.keys() {
         let Some(trials) = engine.trials(id) else {
             continue;
         };
@@ -59,10 +59,7 @@ pub(crate) fn check_trials(engine: &Engine, oracle: &Oracle, now: Time, tally: &
             id,
             now,
         };
-        // Where one pod set's flavor decides what is left to another, not each way is tried.
-        if workload.pod_sets.len() == 1 {
-            alone.check(&trials, &explanation, tally);
-        }
+        alone.check(&trials, &explanation, tally);
     }
 }
 
@@ -98,10 +95,17 @@ impl Alone<'_> {
         if !trials.ever_fits {
             tally.never_fits += 1;
         }
-        if trials.flavors.iter().all(|trial| trial.needs.is_err()) {
+        // More quota does not help where a pod set has no flavor at all.
+        let slots = slots(trials);
+        let suits_none = |slot: &Vec<&Trial>| slot.iter().all(|trial| trial.needs.is_err());
+        let has_no_quota = matches!(explanation, Explanation::NoQuota { .. });
+        if has_no_quota || slots.is_empty() || slots.iter().any(suits_none) {
             return;
         }
-        if let Some(more) = Self::more(trials, 0) {
+        for more in [Self::more(trials, 0), lacking(trials, 0)]
+            .into_iter()
+            .flatten()
+        {
             assert!(self.gets_quota(&more), "with {more:?} more: {text}");
         }
         if trials.lacking.is_empty() {
@@ -109,11 +113,20 @@ impl Alone<'_> {
         }
         tally.lacking += 1;
         // More quota that is not lent is there even while others use more than the cohort has.
+        let less = if !do_compete(&slots) {
+            Self::more(trials, 1)
+        } else if may_exceed_most(&slots) {
+            // What could never be had may lack less.
+            None
+        } else {
+            tally.one_less_together += 1;
+            lacking(trials, 1)
+        };
         if !self.has_lending_limits()
-            && let Some(more) = Self::more(trials, 1)
+            && let Some(less) = less
         {
             tally.one_less += 1;
-            assert!(!self.is_admitted(&more), "with {more:?} more: {text}");
+            assert!(!self.is_admitted(&less), "with {less:?} more: {text}");
         }
         self.check_holders(trials, &text, tally);
     }
@@ -137,7 +150,7 @@ impl Alone<'_> {
         let rest = self.without(gone);
         assert!(rest.gets_quota(&[]), "without {ended:?}: {text}");
         // In its first flavor none ends in vain; it may fit into another one with fewer.
-        let is_one_way = trials.flavors.len() == 1;
+        let is_one_way = slots(trials).iter().all(|slot| slot.len() == 1);
         for kept in ended.iter().filter(|_| is_one_way) {
             let fewer = self.without(|id| gone(id) && id != kept);
             assert!(!fewer.is_admitted(&[]), "{kept} need not end: {text}");
@@ -145,22 +158,23 @@ impl Alone<'_> {
     }
 
     /// So much more that it fits into each flavor; or short of one unit in each into which it does not fit. None where
-    /// amounts are absurd.
+    /// amounts are absurd, or not all flavors suit.
     fn more(trials: &Trials, short_of: i128) -> Option<Vec<More>> {
-        let mut more: Vec<More> = Vec::new();
+        // What a pod set needs includes what those before it get of the same flavor.
+        let mut more: BTreeMap<(FlavorName, ResourceName), i128> = BTreeMap::new();
         for trial in &trials.flavors {
             let mut short_of = short_of;
             for need in trial.needs.as_ref().ok()? {
                 if need.lacking > Amount::ZERO {
                     let amount = need.lacking.get() - std::mem::take(&mut short_of);
-                    more.push((trial.flavor.clone(), need.resource.clone(), amount));
+                    let known = more.entry((trial.flavor.clone(), need.resource.clone()));
+                    let known = known.or_default();
+                    *known = amount.max(*known);
                 }
             }
         }
-        let is_sane = |amount: i128| (0..1_000_000).contains(&amount);
-        more.iter()
-            .all(|(_, _, amount)| is_sane(*amount))
-            .then_some(more)
+        let more = more.into_iter();
+        sane(more.map(|((flavor, resource), amount)| (flavor, resource, amount)))
     }
 
     fn has_lending_limits(&self) -> bool {
@@ -228,4 +242,69 @@ impl Alone<'_> {
             |decision: &Decision| matches!(decision, Decision::Admit { id, .. } if id == self.id);
         decided.iter().any(admits) || or(&engine)
     }
+}
+
+/// None where amounts are absurd.
+fn sane(more: impl Iterator<Item = More>) -> Option<Vec<More>> {
+    let more: Vec<More> = more.collect();
+    let is_sane = |amount: i128| (0..1_000_000).contains(&amount);
+    let are_sane = more.iter().all(|(_, _, amount)| is_sane(*amount));
+    are_sane.then_some(more)
+}
+
+/// What is said to be lacking, or short of so much of the first.
+fn lacking(trials: &Trials, short_of: i128) -> Option<Vec<More>> {
+    let mut short_of = short_of;
+    let lacking = trials.lacking.iter().cloned();
+    sane(lacking.map(|(flavor, resource, amount)| {
+        let amount = amount.get() - std::mem::take(&mut short_of);
+        (flavor, resource, amount)
+    }))
+}
+
+/// What was tried for each pod set and resource group. All groups of a queue begin with the same flavor here.
+fn slots(trials: &Trials) -> Vec<Vec<&Trial>> {
+    let mut slots: Vec<Vec<&Trial>> = Vec::new();
+    for trial in &trials.flavors {
+        let is_of = |slot: &&mut Vec<&Trial>| slot.iter().all(|other| other.flavor != trial.flavor);
+        match slots.last_mut().filter(is_of) {
+            Some(slot) => slot.push(trial),
+            None => slots.push(vec![trial]),
+        }
+    }
+    slots
+}
+
+/// What it may use in each flavor that suits it.
+fn needs<'a>(slot: &'a [&Trial]) -> impl Iterator<Item = (&'a FlavorName, &'a Need)> {
+    slot.iter().flat_map(|trial| {
+        let needs = trial.needs.iter().flatten();
+        needs.map(|need| (&trial.flavor, need))
+    })
+}
+
+/// Whether the flavor of one may leave too little to a later one.
+fn do_compete(slots: &[Vec<&Trial>]) -> bool {
+    let mut chosen = BTreeSet::new();
+    for slot in slots {
+        let cells = || needs(slot).map(|(flavor, need)| (flavor, &need.resource));
+        if cells().any(|cell| chosen.contains(&cell)) {
+            return true;
+        }
+        if slot.iter().filter(|trial| trial.needs.is_ok()).count() > 1 {
+            chosen.extend(cells());
+        }
+    }
+    false
+}
+
+/// Whether all together could get more of a flavor than there can be.
+fn may_exceed_most(slots: &[Vec<&Trial>]) -> bool {
+    let mut sums: BTreeMap<_, i128> = BTreeMap::new();
+    let mut all = slots.iter().flat_map(|slot| needs(slot));
+    all.any(|(flavor, need)| {
+        let sum = sums.entry((flavor, &need.resource)).or_default();
+        *sum = sum.saturating_add(need.request.get());
+        need.most.get() < *sum
+    })
 }

@@ -62,6 +62,7 @@ pub(crate) struct Tally {
     pub(crate) never_fits: u64,
     pub(crate) lacking: u64,
     pub(crate) one_less: u64,
+    pub(crate) one_less_together: u64,
     pub(crate) have_to_end: u64,
 }
 
@@ -80,7 +81,7 @@ impl Tally {
             promise_broken promise_kept_before_others promised_again least_grows spared kept_in_part any_way taken_back with_own least_waits
             second_strategy for_nominal nominal_kept stopped_early by_grade preempt_beats_borrowing
             borrowing_beats_preempt shares_decide standings_decide queue_full backing_off second_pass
-            never_fits lacking one_less have_to_end
+            never_fits lacking one_less one_less_together have_to_end
         )
     }
 
@@ -97,7 +98,7 @@ impl Tally {
             promise_broken promise_kept_before_others promised_again least_grows spared kept_in_part any_way taken_back with_own least_waits
             second_strategy for_nominal nominal_kept stopped_early by_grade preempt_beats_borrowing
             borrowing_beats_preempt shares_decide standings_decide queue_full backing_off second_pass
-            never_fits lacking one_less have_to_end
+            never_fits lacking one_less one_less_together have_to_end
         );
     }
 }

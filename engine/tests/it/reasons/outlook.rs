@@ -1,6 +1,18 @@
 //! What is said of those that wait must be what decides: who comes first, what is short, and who may be preempted.
 
-use crate::script::check;
+use sluice_engine::Engine;
+
+use crate::script::{check, played};
+
+/// What a workload lacks.
+fn lacking(engine: &Engine, id: &str) -> String {
+    let trials = engine.trials(&id.into()).unwrap();
+    let lacking = trials.lacking.iter();
+    let texts = lacking.map(|(flavor, resource, amount)| {
+        format!("{}.{}={}", flavor.as_str(), resource.as_str(), amount.get())
+    });
+    texts.collect::<Vec<_>>().join(" ")
+}
 
 #[test]
 fn what_a_strict_queue_passes_is_not_ahead() {
@@ -98,6 +110,48 @@ fn what_an_earlier_pod_set_takes_is_short_for_a_later_one() {
          outlook j => is the first of its queue; in flavor \"default\" it needs cpu 2, 1 is free: \
          ClusterQueue \"q\" has no more; not preempted: 1 can't be evicted; fits after x",
     );
+}
+
+#[test]
+fn an_earlier_pod_set_leaves_a_flavor_to_one_that_has_no_other() {
+    let engine = played(
+        "flavor x label=k:x
+         queue q x.cpu=4 spot.cpu=2
+         held a q stays x.cpu=1
+         held b q stays priority=5 x.cpu=1
+         job j q cpu=2 / cpu=3 select=k:x
+         decide =>
+         outlook j => is the first of its queue; in flavor \"x\" it needs cpu 3, 2 is free: \
+         ClusterQueue \"q\" has no more; not preempted: 2 can't be evicted; fits after a",
+    );
+    assert_eq!(lacking(&engine, "j"), "x.cpu=1");
+}
+
+#[test]
+fn who_fits_in_any_way_lacks_nothing_behind_a_head() {
+    let engine = played(
+        "flavor x label=k:x
+         queue q strict x.cpu=4 spot.cpu=2
+         held a q stays x.cpu=2
+         job head q priority=9 cpu=4 select=k:x
+         job j q cpu=2 / cpu=2 select=k:x
+         decide =>
+         outlook j => comes after head; not preempted: 1 can't be evicted",
+    );
+    assert_eq!(lacking(&engine, "j"), "");
+}
+
+#[test]
+fn what_could_never_be_had_is_not_what_lacks_least() {
+    // Together in `x` they lack 1 more than it has.
+    let engine = played(
+        "flavor x label=k:x
+         queue q x.cpu=4 spot.cpu=9
+         held a q stays spot.cpu=9
+         job j q cpu=2 / cpu=3 select=k:x
+         decide =>",
+    );
+    assert_eq!(lacking(&engine, "j"), "spot.cpu=2");
 }
 
 #[test]
