@@ -292,8 +292,12 @@ impl Controller {
         let before = known.and_then(|known| known.owner.as_ref());
         let before = before.map(|owner| owner.subject.clone());
         let held_quota = known.is_some_and(WorkloadRecord::holds_quota);
+        let replaced = known.filter(|_| is_new).cloned();
         if !self.objects.put_workload(key.clone(), record) {
             return;
+        }
+        if let Some(replaced) = replaced {
+            self.tell_deleted(&key, &replaced);
         }
         if is_new && let Some(record) = self.objects.workload(&key) {
             self.tell_queued(&key, record);
@@ -370,11 +374,11 @@ impl Controller {
         }
         // Also one that could never be read, and is not known.
         self.note_readable(&Source::Workload, &key.namespace, &key.name);
-        if let Some(Owner { subject, .. }) = self
-            .objects
-            .remove_workload(key)
-            .and_then(|record| record.owner)
-        {
+        let Some(record) = self.objects.remove_workload(key) else {
+            return;
+        };
+        self.tell_deleted(key, &record);
+        if let Some(Owner { subject, .. }) = record.owner {
             self.agenda.plan(subject.clone());
             self.sync_workload(&subject);
             self.prune(&subject);

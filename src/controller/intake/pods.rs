@@ -150,6 +150,7 @@ impl Controller {
             return;
         }
         let record = known.clone();
+        self.tell_pod_gone(key, &record);
         if let Some(group @ Subject::Group(_)) = self.belongs_to(&record, &key.namespace) {
             self.note_gone_member(&record, &group);
         }

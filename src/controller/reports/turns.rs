@@ -190,6 +190,24 @@ impl Controller {
         );
     }
 
+    /// Tells that a Workload is gone before it has finished: with its job, because its job needs none any more, or because
+    /// somebody has deleted it.
+    pub(in crate::controller) fn tell_deleted(&self, key: &WorkloadKey, record: &WorkloadRecord) {
+        if record.is_finished() {
+            return;
+        }
+        let began = transition::admitted_at(record).or_else(|| record.waits_since());
+        log(
+            "deleted",
+            &Line {
+                queue: self.cluster_queue_of(key, record).unwrap_or_default(),
+                flavor: &transition::flavors(record),
+                waited: began.map(|began| self.since(began)),
+                ..line_of(key, record)
+            },
+        );
+    }
+
     /// Tells that a job or group is released whose pods wait behind gates, by the first of them that is. Later ones take
     /// the places of others.
     pub(in crate::controller) fn tell_pod_released(&mut self, subject: &Subject) {
@@ -317,28 +335,40 @@ impl Controller {
         );
     }
 
-    /// Tells that a pod that was admitted by itself has ended.
+    /// Tells that a pod that was admitted by itself has ended, or that it stops because it is deleted.
     pub(in crate::controller) fn tell_pod_ended(
         &self,
         key: &PodKey,
         before: &PodRecord,
         after: &PodRecord,
     ) {
-        let Some(at) = admitted_pod_since(after) else {
-            return;
-        };
         if has_finished(before, after) {
-            log(
-                "finished",
-                &Line {
-                    waited: Some(self.since(at)),
-                    reason: match after.phase {
-                        PodPhase::Succeeded => "Succeeded",
-                        PodPhase::Live | PodPhase::Failed => "Failed",
-                    },
-                    ..line_of_pod(key, after)
-                },
-            );
+            let reason = match after.phase {
+                PodPhase::Succeeded => "Succeeded",
+                PodPhase::Live | PodPhase::Failed => "Failed",
+            };
+            self.tell_end_of_pod("finished", reason, key, after);
+        } else if before.is_live() && !after.is_live() {
+            self.tell_end_of_pod("deleted", "", key, after);
+        }
+    }
+
+    /// Tells that a pod that was admitted by itself is gone, unless it had ended before.
+    pub(in crate::controller) fn tell_pod_gone(&self, key: &PodKey, pod: &PodRecord) {
+        if pod.is_live() {
+            self.tell_end_of_pod("deleted", "", key, pod);
+        }
+    }
+
+    fn tell_end_of_pod(&self, turn: &str, reason: &str, key: &PodKey, pod: &PodRecord) {
+        let at = admitted_pod_since(pod);
+        if let Some(at) = at.filter(|_| pod.mode == PodMode::Single) {
+            let line = Line {
+                waited: Some(self.since(at)),
+                reason,
+                ..line_of_pod(key, pod)
+            };
+            log(turn, &line);
         }
     }
 

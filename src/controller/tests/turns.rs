@@ -1,4 +1,7 @@
-//! What is counted of the turns of a job's life: what is seen, whether or not the write that did it was answered.
+//! What is counted and logged of the turns of a job's life: what is seen, whether or not the write that did it was
+//! answered.
+
+use std::sync::Mutex;
 
 use super::pod_usage::{owned_by, running};
 use super::requeued::released;
@@ -157,5 +160,110 @@ async fn a_job_whose_pods_wait_behind_gates_is_released_with_the_first_of_them()
         pod["metadata"]["resourceVersion"] = json!("21");
         play.see_pod(pod);
         play.see_counted(RELEASED, 1, name);
+    }
+}
+
+/// What this logs of turns, each with its kind, its name and its flavor.
+fn logged(act: impl FnOnce()) -> Vec<String> {
+    #[derive(Clone, Default)]
+    struct Sink(Arc<Mutex<Vec<u8>>>);
+    impl std::io::Write for Sink {
+        fn write(&mut self, text: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().write(text)
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let sink = Sink::default();
+    let of_writer = sink.clone();
+    let log = tracing_subscriber::fmt()
+        .json()
+        .with_writer(move || of_writer.clone());
+    tracing::subscriber::with_default(log.finish(), act);
+    let text = String::from_utf8(sink.0.lock().unwrap().clone()).unwrap();
+    let lines = text
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let turns = lines.filter(|line| line["target"] == "sluice::turns");
+    let words = ["message", "kind", "name", "flavor", "reason"];
+    let told =
+        turns.map(|turn| words.map(|word| turn["fields"][word].as_str().unwrap().to_owned()));
+    told.map(|words| words.join(" ").trim_end().to_owned())
+        .collect()
+}
+
+#[tokio::test]
+async fn a_life_ends_with_one_turn() {
+    let mut play = Play::new();
+    let workload = play.admit("a");
+    let workload_gone = |play: &mut Play, workload: &DynamicObject| {
+        for _ in 0..2 {
+            let gone = Change::Deleted(Box::new(workload.clone()));
+            play.observe(&Source::Workload, gone);
+        }
+    };
+    let told = logged(|| workload_gone(&mut play, &workload));
+    assert_eq!(told, ["deleted Job a any"]);
+
+    let mut play = Play::new();
+    let mut finished = play.admit("a");
+    let told = logged(|| {
+        finished.metadata.resource_version = Some("50".to_owned());
+        finished.data["status"]["conditions"] = json!([{"type": "Finished", "status": "True",
+            "reason": "Succeeded", "message": "", "lastTransitionTime": "2026-11-23T12:00:00Z"}]);
+        let seen = Seen::Object(Box::new(finished.clone()));
+        play.observe(&Source::Workload, Change::Applied(seen));
+        workload_gone(&mut play, &finished);
+    });
+    assert_eq!(told, ["finished Job a any Succeeded"]);
+}
+
+/// Whether kubelet tells how it has ended, and whether it had before it was deleted.
+#[tokio::test]
+async fn the_life_of_a_pod_ends_with_one_turn() {
+    let admitted = || {
+        let mut pod = running("p", &json!({"sluice.dev/queue-name": "main"}), None);
+        pod["metadata"]["annotations"] = json!({"sluice.dev/queue-allocation-gate": "true"});
+        pod["metadata"]["annotations"]["sluice.dev/admitted"] = json!(
+            r#"{"at": "2026-11-23T11:59:00Z", "clusterQueue": "q", "flavors": {"cpu": "any"}}"#
+        );
+        pod
+    };
+    let next = |revision: u32, phase: &str, is_deleted: bool| {
+        let mut pod = admitted();
+        pod["metadata"]["resourceVersion"] = json!(revision.to_string());
+        pod["status"]["phase"] = json!(phase);
+        if is_deleted {
+            pod["metadata"]["deletionTimestamp"] = json!("2026-11-23T12:00:00Z");
+        }
+        pod
+    };
+    let rows = [
+        ("force", vec![], "deleted Pod p any"),
+        (
+            "stops",
+            vec![next(30, "Running", true), next(31, "Failed", true)],
+            "deleted Pod p any",
+        ),
+        (
+            "has ended",
+            vec![next(30, "Succeeded", false), next(31, "Succeeded", true)],
+            "finished Pod p any Succeeded",
+        ),
+    ];
+    for (name, states, expected) in rows {
+        let mut play = Play::new();
+        play.list_settings();
+        play.list_jobs([]);
+        play.see_pod(admitted());
+        let told = logged(|| {
+            for state in states {
+                play.see_pod(state);
+            }
+            let gone = serde_json::from_value(next(40, "Failed", true)).unwrap();
+            play.observe(&Source::Pod, Change::Deleted(Box::new(gone)));
+        });
+        assert_eq!(told, [expected], "{name}");
     }
 }

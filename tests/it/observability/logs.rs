@@ -160,7 +160,7 @@ async fn each_turn_of_a_jobs_life_is_one_line() -> Result<()> {
                 "Job",
                 "stopped",
                 "queued, admitted, released, deactivated User, evicted Deactivated, \
-                 requeued Deactivated, reactivated, admitted, released",
+                 requeued Deactivated, reactivated, admitted, released, deleted",
             ),
             ("Pod", "single", "admitted, finished Succeeded"),
         ];
@@ -194,6 +194,7 @@ async fn each_turn_of_a_jobs_life_is_one_line() -> Result<()> {
                     "evicted",
                     "requeued",
                     "finished",
+                    "deleted",
                 ];
                 assert_eq!(
                     !turn.flavor.is_empty(),
