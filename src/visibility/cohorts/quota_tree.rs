@@ -134,6 +134,7 @@ impl Tabular for QuotaTree {
     const COLUMNS: &'static [Column] = &[
         text("Name", "The cohort or ClusterQueue, below what it is in."),
         text("Kind", "Cohort or ClusterQueue."),
+        number("Gated", "How many gates hold before its LocalQueues."),
         number("Waiting", "How many wait in it."),
         number("Reserving", "How many hold quota."),
         text("Flavor", "The flavor."),
@@ -142,6 +143,10 @@ impl Tabular for QuotaTree {
         text("Quota", "What it may use without borrowing."),
         text("Borrowed", "What it uses above that."),
         text("Lent", "What others use of what it lends."),
+        wide(
+            "Share",
+            "With fair sharing: its share of what its parent lends, in thousandths.",
+        ),
         wide("Message", "Why it is not active."),
     ];
 
@@ -261,10 +266,13 @@ impl Node {
             let text = of.map(|of| amount(of).0.as_str());
             json!(text.unwrap_or_default())
         };
+        let share = self.fair_sharing.as_ref();
+        let share = share.map(|share| share.weighted_share.to_string());
         Row {
             cells: vec![
                 json!(format!("{}{}", "  ".repeat(self.depth), self.name)),
                 json!(self.kind),
+                json!(self.gated_workloads),
                 json!(self.pending_workloads),
                 json!(self.reserving_workloads),
                 json!(flavor),
@@ -273,6 +281,7 @@ impl Node {
                 amount(|of| &of.quota),
                 amount(|of| &of.borrowed),
                 amount(|of| &of.lent),
+                json!(share.unwrap_or_default()),
                 json!(self.message.as_deref().unwrap_or_default()),
             ],
             metadata: json!({"name": self.name}),

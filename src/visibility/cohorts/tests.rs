@@ -1,10 +1,12 @@
 use std::collections::BTreeMap;
 
-use serde_json::Value;
+use k8s_openapi::jiff::Timestamp;
+use serde_json::{Value, json};
 use sluice_engine::{Amount, InactiveReason, NodeAmounts, NodeName, Share, TreeNode, Weight};
 
 use super::quota_tree::QuotaTree;
 use super::taken::TakenTree;
+use crate::visibility::table::Tabular;
 
 const CORE: i128 = 1_000_000_000;
 
@@ -39,10 +41,44 @@ fn cohort(name: &str) -> NodeName {
     NodeName::Cohort(name.into())
 }
 
-fn shown(nodes: Vec<(TreeNode, u64)>) -> Value {
+fn tree(nodes: Vec<(TreeNode, u64)>) -> QuotaTree {
     let of = queue("team-a");
     let at = "2026-03-01T09:30:00Z".parse().unwrap();
-    serde_json::to_value(QuotaTree::new(TakenTree { of, nodes }, at)).unwrap()
+    QuotaTree::new(TakenTree { of, nodes }, at)
+}
+
+fn shown(nodes: Vec<(TreeNode, u64)>) -> Value {
+    serde_json::to_value(tree(nodes)).unwrap()
+}
+
+/// The cells of each row below these columns.
+fn cells(tree: &QuotaTree, columns: &[&str]) -> Vec<Vec<Value>> {
+    let at = |name: &&str| {
+        let mut all = QuotaTree::COLUMNS.iter();
+        all.position(|column| column.name == *name).unwrap()
+    };
+    let at: Vec<usize> = columns.iter().map(at).collect();
+    let rows = tree.rows(Timestamp::UNIX_EPOCH).into_iter();
+    let chosen = rows.map(|row| {
+        assert_eq!(row.cells.len(), QuotaTree::COLUMNS.len());
+        at.iter().map(|at| row.cells[*at].clone()).collect()
+    });
+    chosen.collect()
+}
+
+#[test]
+fn a_table_says_what_is_gated_and_each_share() {
+    let top = mk_node(cohort("top"), None, [0; 6], 0);
+    let mut alone = mk_node(queue("q"), Some("top"), [4, 4, 6, 2, 4, 0], 5);
+    alone.share = None;
+    let tree = tree(vec![(top, 0), (alone, 3)]);
+    assert_eq!(
+        cells(&tree, &["Name", "Gated", "Waiting", "Used", "Share"]),
+        [
+            [json!("top"), json!(3), json!(5), json!("0"), json!("0")],
+            [json!("  q"), json!(3), json!(5), json!("6"), json!("")],
+        ]
+    );
 }
 
 /// The example in the page for users.
