@@ -226,6 +226,7 @@ fn the_dashboard_uses_metrics_that_there_are() {
         .iter()
         .map(|panel| panel["id"].as_u64().unwrap())
         .collect();
+    panels.sort_unstable();
     panels.dedup();
     assert_eq!(
         panels.len(),
