@@ -22,10 +22,6 @@ impl Explanation {
         head: &'a str,
     ) -> impl fmt::Display + 'a {
         fmt::from_fn(move |f| match self {
-            Self::TooManyCombinations { queue } => write!(
-                f,
-                "couldn't be admitted to ClusterQueue \"{queue}\": its pod sets have more combinations of flavors than are tried"
-            ),
             Self::BehindHead { queue, .. } => write!(
                 f,
                 "waits in ClusterQueue \"{queue}\" (StrictFIFO) behind {head}, which doesn't fit"
