@@ -44,7 +44,7 @@ use crate::process::metrics::Metrics;
 use crate::process::notices::Notices;
 use crate::process::pulse::Pulse;
 use crate::process::{clock, health};
-use crate::visibility::{self, ASKED_MAX, Asked, Explainer, ViewCache, Visibility};
+use crate::visibility::{self, ASKED_MAX, Asked, Asker, Explainer, ViewCache, Visibility};
 
 /// How long the controller may take to end what it has under way.
 const STEP_DOWN: Duration = Duration::from_secs(20);
@@ -284,8 +284,9 @@ impl Replica {
         stop: &CancellationToken,
     ) {
         self.election.advertise(port.address());
-        let view_cache = ViewCache::open(self.asks.clone(), stop.clone());
-        let explainer = Explainer::new(self.asks.clone(), view_cache.clone());
+        let asker = Asker::new(self.asks.clone());
+        let view_cache = ViewCache::open(asker.clone(), stop.clone());
+        let explainer = Explainer::new(asker, view_cache.clone());
         let basis = visibility::Basis {
             router: visibility::router(view_cache, explainer, self.election.leader()),
             slot,

@@ -33,7 +33,7 @@ pub use explained::findings::{Findings, Found, HOLDERS_MAX, State, Stated, Workl
 pub use explainer::Explainer;
 pub use pending::queue_ref::{QueueRef, Taken, WAITING_MAX};
 pub use pending::waiting::{Job, Waiting, Why};
-pub use question::{ASKED_MAX, Asked};
+pub use question::{ASKED_MAX, Asked, Asker};
 pub use routes::router;
 pub use serve::{Basis, Visibility};
 pub use views::ViewCache;

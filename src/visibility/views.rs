@@ -8,23 +8,19 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, interval, sleep, timeout};
+use tokio::time::{Instant, interval, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::pending::positions::View;
 use super::pending::queue_ref::{QueueRef, WAITING_MAX};
 use super::problem::Problem;
-use super::question::Asked;
+use super::question::{Asked, Asker, DEADLINE};
 use crate::process::clock;
 
 /// A view of this age is taken anew when somebody reads it.
 const FRESH_FOR: Duration = Duration::from_secs(1);
 /// A view of this age is read by nobody any more: who reads seldom waits for a new one.
 const KEPT_FOR: Duration = Duration::from_secs(3);
-/// The controller is asked no more often than this, for whatever queues.
-const ASK_EVERY: Duration = Duration::from_millis(5);
-/// Longest time that the controller may take, and that a reader waits.
-const DEADLINE: Duration = Duration::from_secs(5);
 /// Requests that may wait for this task, and readers that may wait for a view.
 const REQUESTS_MAX: usize = 64;
 const READERS_MAX: usize = 256;
@@ -44,11 +40,11 @@ struct Request {
 }
 
 impl ViewCache {
-    /// Keeps views until `stop`. `asks` leads to the controller.
-    pub fn open(asks: mpsc::Sender<Asked>, stop: CancellationToken) -> Self {
+    /// Keeps views until `stop`.
+    pub fn open(asker: Asker, stop: CancellationToken) -> Self {
         let (sender, requests) = mpsc::channel(REQUESTS_MAX);
         let views = Views {
-            asks,
+            asker,
             kept: Vec::new(),
             readers: BTreeMap::new(),
             to_ask: VecDeque::new(),
@@ -80,7 +76,7 @@ struct Kept {
 }
 
 struct Views {
-    asks: mpsc::Sender<Asked>,
+    asker: Asker,
     kept: Vec<Kept>,
     /// Those who wait for a view, by the queue that they asked for.
     readers: BTreeMap<QueueRef, Vec<oneshot::Sender<Answer>>>,
@@ -105,7 +101,7 @@ impl Views {
             if self.asking.is_empty()
                 && let Some(place) = self.next()
             {
-                self.asking.spawn(ask(self.asks.clone(), place));
+                self.asking.spawn(ask(self.asker.clone(), place));
             }
         }
     }
@@ -202,17 +198,13 @@ impl Views {
 }
 
 /// Asks the controller, and sorts what it says where that holds nobody up.
-async fn ask(asks: mpsc::Sender<Asked>, place: QueueRef) -> (QueueRef, Answer) {
+async fn ask(asker: Asker, place: QueueRef) -> (QueueRef, Answer) {
     let answer = async {
-        sleep(ASK_EVERY).await;
-        let (reply, taken) = oneshot::channel();
-        let asked = Asked::Pending {
+        let asked = |reply| Asked::Pending {
             place: place.clone(),
             reply,
         };
-        asks.try_send(asked).map_err(|_| Problem::Busy)?;
-        let taken = timeout(DEADLINE, taken).await;
-        let taken = taken.ok().and_then(Result::ok).ok_or(Problem::Busy)?;
+        let taken = asker.ask(asked).await?;
         let taken = taken.ok_or_else(|| place.not_found())?;
         let at = clock::wall();
         let sorted = tokio::task::spawn_blocking(move || Arc::new(View::new(taken, at)));

@@ -13,7 +13,7 @@ use super::*;
 use crate::visibility::pending::positions::tests::{mk_taken, mk_waiting};
 use crate::visibility::pending::queue_ref::Taken;
 use crate::visibility::pending::waiting::{Job, Waiting, Why};
-use crate::visibility::question::{ASKED_MAX, Asked};
+use crate::visibility::question::{ASKED_MAX, Asked, Asker};
 
 /// Those who wait in the example: others of the ClusterQueue before, between and after those of `main`.
 fn mk_example() -> Taken {
@@ -82,8 +82,13 @@ fn mk_router(leader: Leader) -> Router {
 }
 
 fn mk_paths(asks: mpsc::Sender<Asked>, leader: watch::Receiver<Leader>) -> Router {
-    let view_cache = ViewCache::open(asks.clone(), CancellationToken::new());
-    router(view_cache.clone(), Explainer::new(asks, view_cache), leader)
+    let asker = Asker::new(asks);
+    let view_cache = ViewCache::open(asker.clone(), CancellationToken::new());
+    router(
+        view_cache.clone(),
+        Explainer::new(asker, view_cache),
+        leader,
+    )
 }
 
 async fn answer(router: &Router, method: Method, path: &str) -> (u16, Option<String>, Value) {

@@ -1,12 +1,12 @@
 use axum::http::StatusCode;
 use axum::response::IntoResponse as _;
 use sluice_engine::LocalQueueKey;
-use tokio::time::advance;
+use tokio::time::{advance, sleep};
 
 use super::*;
 use crate::visibility::pending::positions::tests::{mk_taken, mk_waiting};
 use crate::visibility::pending::queue_ref::Taken;
-use crate::visibility::question::ASKED_MAX;
+use crate::visibility::question::{ASK_EVERY, ASKED_MAX};
 
 /// A controller with one ClusterQueue, which counts how often it is asked.
 struct FakeController {
@@ -27,7 +27,7 @@ impl FakeController {
             }
         });
         Self {
-            view_cache: ViewCache::open(asks, CancellationToken::new()),
+            view_cache: ViewCache::open(Asker::new(asks), CancellationToken::new()),
             asked,
         }
     }
@@ -101,7 +101,7 @@ async fn a_queue_that_is_not_there_is_not_found() {
 #[tokio::test(start_paused = true)]
 async fn a_controller_that_hangs_keeps_nobody_waiting_for_ever() {
     let (asks, _questions) = mpsc::channel(ASKED_MAX);
-    let view_cache = ViewCache::open(asks, CancellationToken::new());
+    let view_cache = ViewCache::open(Asker::new(asks), CancellationToken::new());
     let begun = Instant::now();
     let readers = (0..1000).map(|n| view_cache.view(of(&format!("q-{n}"))));
     for answer in futures::future::join_all(readers).await {
@@ -131,7 +131,7 @@ async fn more_than_is_kept_is_not_listed() {
 #[tokio::test]
 async fn the_oldest_views_go_when_there_are_too_many() {
     let mut views = Views {
-        asks: mpsc::channel(1).0,
+        asker: Asker::new(mpsc::channel(1).0),
         kept: Vec::new(),
         readers: BTreeMap::new(),
         to_ask: VecDeque::new(),
