@@ -73,7 +73,7 @@ pub async fn run(args: Args) -> Result<()> {
     };
     let mut replica = Replica::new(clients, identity, &configuration);
     if args.local_queue_metrics {
-        replica.measure_local_queues();
+        replica.serve_local_queue_metrics();
     }
     if let Some(path) = &args.config {
         let settings = replica.settings.clone();
@@ -245,7 +245,7 @@ impl Replica {
     }
 
     /// Has metrics of LocalQueues served too: tenants make these, so they may be many.
-    pub fn measure_local_queues(&mut self) {
+    pub fn serve_local_queue_metrics(&mut self) {
         self.options.local_queue_metrics = true;
     }
 

@@ -16,7 +16,7 @@ pub(super) fn gather(
     gathered: &mut Gathered,
     cluster: &Cluster,
     objects: &ObjectCache,
-    of_local_queues: bool,
+    local_queue_metrics: bool,
 ) {
     let mut by_cluster_queue = BTreeMap::<(&str, String), HeldOfQueue>::new();
     for key in cluster.local_queues.keys() {
@@ -27,7 +27,7 @@ pub(super) fn gather(
             *of_gate = of_gate.and(held);
         }
         for (gate, held) in by_gate {
-            if of_local_queues {
+            if local_queue_metrics {
                 let labels = [&*key.namespace, &*key.name, &gate];
                 gathered.count(&definitions::LOCAL_GATE_HELD, &labels, held.count);
                 oldest(

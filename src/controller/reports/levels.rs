@@ -28,15 +28,15 @@ pub struct Levels {
     admissible: BTreeMap<String, usize>,
     /// How many jobs and groups are pending, by ClusterQueue and reason.
     by_reason: BTreeMap<(String, String), usize>,
-    /// Whether LocalQueues have metrics.
-    of_local_queues: bool,
+    /// Whether there are metrics of LocalQueues.
+    local_queue_metrics: bool,
 }
 
 impl Levels {
     /// With metrics of LocalQueues, or without.
-    pub fn new(of_local_queues: bool) -> Self {
+    pub fn new(local_queue_metrics: bool) -> Self {
         Self {
-            of_local_queues,
+            local_queue_metrics,
             ..Self::default()
         }
     }
@@ -68,14 +68,14 @@ impl Controller {
         for cohort in cohorts {
             gather_cohort(&mut gathered, &self.engine, &cohort);
         }
-        if self.levels.of_local_queues {
+        if self.levels.local_queue_metrics {
             self.gather_local_queues(&mut gathered);
         }
         gate_levels::gather(
             &mut gathered,
             &self.cluster,
             &self.objects,
-            self.levels.of_local_queues,
+            self.levels.local_queue_metrics,
         );
         job_kinds::gather(&mut gathered, &self.kinds);
         self.metrics.gathered.publish(gathered);
