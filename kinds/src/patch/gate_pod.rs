@@ -36,14 +36,21 @@ impl PodHold {
     }
 }
 
+/// Whether the controller of `pod` may select its pods by labels of its users. Such a controller gives up a pod whose labels
+/// are changed, and makes another one, without end.
+fn selects_by_labels(pod: &Value) -> bool {
+    metadata::controller(pod)
+        .is_some_and(|(group, kind)| group == "apps" || kind == "ReplicationController")
+}
+
 /// The patch for a `pod` that is being created and does not wait by itself: it lists no gates for Sluice to
-/// remove, unless it got them from a controller; and it does not hide from Sluice.
+/// remove, unless it got them from a controller; and it does not hide from Sluice. Pods that hide all the same are refused.
 pub fn unheld_patch(pod: &Value) -> Patch {
     let listed = metadata::controller(pod)
         .is_none()
         .then(|| unlist(pod, &Place::pod()));
     let mut operations: Vec<_> = listed.flatten().into_iter().collect();
-    if is_hidden(pod) {
+    if is_hidden(pod) && !selects_by_labels(pod) {
         let managed = [(MANAGED_LABEL.to_owned(), "true".to_owned())].into();
         let no_annotations = BTreeMap::new();
         operations.extend(add_metadata(pod, &Place::pod(), &managed, &no_annotations));

@@ -1,6 +1,6 @@
 //! One connection: the handshake if there is one, the requests, and its end. Every wait has a limit.
 
-use std::io;
+use std::io::ErrorKind::{ConnectionReset, UnexpectedEof};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -117,7 +117,7 @@ pub(crate) async fn serve(
     let stream = match timeout(HANDSHAKE_TIME_MAX, acceptor.accept(stream)).await {
         Ok(Ok(stream)) => stream,
         // Who only looks whether the port is open, as load balancers do, says nothing.
-        Ok(Err(error)) if error.kind() == io::ErrorKind::UnexpectedEof => return,
+        Ok(Err(error)) if matches!(error.kind(), UnexpectedEof | ConnectionReset) => return,
         Ok(Err(error)) => return unserved.add(&format_args!("the TLS handshake failed: {error}")),
         Err(elapsed) => return unserved.add(&format_args!("the TLS handshake: {elapsed}")),
     };

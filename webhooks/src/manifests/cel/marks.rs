@@ -91,8 +91,17 @@ pub(crate) fn of_metadata(kind: &JobKindSpec, is_queued: &str) -> String {
         all(marks.into_iter().chain([ask]))
     };
     let problems = all(kind.pod_sets.iter().enumerate().map(of_set));
+    let stays = |(index, set): (usize, &PodSetRule)| {
+        let metadata = Path::parse(set.pod_metadata.as_deref().unwrap_or_default());
+        stays(&metadata.field(), index)
+    };
+    let stays = all(kind.pod_sets.iter().enumerate().map(stays));
     format!(
-        "(request.operation == 'CREATE' || !variables.isHeld && variables.isChild ? [] :\n{problems})"
+        "(request.operation == 'CREATE' ? [] :\n\
+         !variables.isHeld && variables.isChild ?\n\
+         (variables.isMadeByController ? [] :\n\
+         {stays}) :\n\
+         {problems})"
     )
 }
 
@@ -182,16 +191,7 @@ fn of_set(options: &Options, kind: &JobKindSpec, set: &PodSetRule, index: usize)
         Some(_) => gated,
         None => "[]".to_owned(),
     };
-    // What came down into the templates of a child was written there by its owner's controller, and nobody else changes it.
-    let stays = [
-        ("labels", MANAGED_LABEL),
-        ("annotations", POD_SET_ANNOTATION),
-    ];
-    let stays = stays.map(|(map, key)| {
-        let changed = format!("{} != {}", entry("", map, key), entry("Old", map, key));
-        when(&changed, &forbidden(&field(map, key), BY_SLUICE))
-    });
-    let stays = all(stays);
+    let stays = stays(&format!("{template}.metadata"), index);
     format!(
         "{recorded} +\n\
          (!variables.isHeld && variables.isChild ?\n\
@@ -203,6 +203,24 @@ fn of_set(options: &Options, kind: &JobKindSpec, set: &PodSetRule, index: usize)
          {}))",
         all([managed, pod_set, kept, gated])
     )
+}
+
+/// CEL, a list. What came down into the templates of a child, or into the metadata of its pods, was written there by its owner's controller, and nobody else changes it.
+fn stays(metadata: &str, index: usize) -> String {
+    let marks = [
+        ("labels", MANAGED_LABEL),
+        ("annotations", POD_SET_ANNOTATION),
+    ];
+    let changes = marks.map(|(map, key)| {
+        let entry =
+            |suffix: &str| format!("variables.pod{suffix}{index}.?metadata.?{map}[?'{key}']");
+        let field = text(&format!("{metadata}.{map}[{key}]"));
+        when(
+            &format!("{} != {}", entry(""), entry("Old")),
+            &forbidden(&field, BY_SLUICE),
+        )
+    });
+    all(changes)
 }
 
 /// The gates of the object stay in its templates, and in their lists, as long as they are not lifted.

@@ -42,7 +42,8 @@ pub(super) fn policy(options: &Options, kinds: &[HeldKind]) -> Rules<Mutation> {
 /// No pod hides from Sluice, by whatever its controller made of the labels of its template.
 fn managed() -> String {
     format!(
-        "{} ? Object{{metadata: Object.metadata{{labels: {{'{MANAGED_LABEL}': 'true'}}}}}} : Object{{}}",
+        "{} && !variables.owners.exists(o, o.apiVersion.startsWith('apps/') || o.kind == 'ReplicationController') ?\n\
+         Object{{metadata: Object.metadata{{labels: {{'{MANAGED_LABEL}': 'true'}}}}}} : Object{{}}",
         hides()
     )
 }

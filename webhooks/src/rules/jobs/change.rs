@@ -113,7 +113,9 @@ impl Change<'_> {
         };
         let old_queue = queue_of(self.old, self.policy.queue_labels());
         let new_queue = queue_of(self.new, self.policy.queue_labels());
-        match (was_suspended, is_suspended) {
+        let left = old_queue.filter(|_| was_suspended && new_queue.is_none());
+        let of_child = self.changed_child(by, left);
+        let problems: Vec<_> = match (was_suspended, is_suspended) {
             (true, true) => Vec::new(),
             (true, false) if by == EditedBy::Sluice => Vec::new(),
             (true, false) => self
@@ -133,16 +135,26 @@ impl Change<'_> {
                 }
                 problems
             }
-        }
+        };
+        problems.into_iter().chain(of_child).collect()
     }
 
     /// Of an object that runs.
     fn grown(&self, queue: Option<QueueLabel<'_>>) -> Vec<Problem> {
-        match (is_child(self.new, self.policy), queue) {
-            (true, _) if !self.is_by_maker => growth::check_child(self.old, self.new, self.kind),
-            (false, Some(_)) => growth::check(self.old, self.new, self.kind),
-            (true, _) | (false, None) => Vec::new(),
+        if queue.is_none() || is_child(self.new, self.policy) {
+            return Vec::new();
         }
+        growth::check(self.old, self.new, self.kind)
+    }
+
+    /// Of a child, whether it runs or not: nobody queues it again, so suspending it first makes no difference. `left` is the
+    /// queue label that it loses while it is suspended.
+    fn changed_child(&self, by: EditedBy, left: Option<QueueLabel<'_>>) -> Vec<Problem> {
+        let is_judged = by == EditedBy::Other && !self.is_by_maker;
+        if !is_judged || !is_child(self.new, self.policy) {
+            return Vec::new();
+        }
+        growth::check_child(self.old, self.new, left, self.kind)
     }
 
     fn started_by_hand(

@@ -8,6 +8,8 @@ use sluice_kinds::problem::{Problem, fill};
 use sluice_kinds::requests::{PodDefaults, beyond};
 use sluice_kinds::view::PodSetView;
 
+use crate::rules::queue_label::QueueLabel;
+
 /// What every refusal ends with.
 pub(crate) const ADVICE: &str = "while the job is admitted; suspend the job in the same update, and it is queued with the new value";
 
@@ -70,8 +72,14 @@ pub(crate) fn check(old: &Value, new: &Value, kind: &CompiledKind) -> Vec<Proble
 /// What is wrong with editing a child of an admitted job, by somebody else than the controller of its owner. That it asks
 /// for no more than its owner was admitted with is seen to by the controller, which knows the owner.
 ///
-/// The webhook does not: a child has the mark in its templates if its owner was admitted.
-pub(crate) fn check_child(old: &Value, new: &Value, kind: &CompiledKind) -> Vec<Problem> {
+/// The webhook does not: a child has the mark in its templates if its owner was admitted. `left` is the queue label that it
+/// loses: without that label nobody asks the webhook about the next edit.
+pub(crate) fn check_child(
+    old: &Value,
+    new: &Value,
+    left: Option<QueueLabel<'_>>,
+    kind: &CompiledKind,
+) -> Vec<Problem> {
     let defaults = PodDefaults::default();
     let (Ok(before), Ok(after)) = (kind.pod_sets(old, &defaults), kind.pod_sets(new, &defaults))
     else {
@@ -87,6 +95,12 @@ pub(crate) fn check_child(old: &Value, new: &Value, kind: &CompiledKind) -> Vec<
             Some(was) => check_place(was, set, ADVICE_OF_CHILD),
         })
         .collect();
+    problems.extend(left.map(|left| {
+        Problem::forbidden(
+            left.field(),
+            format!("may not be removed {ADVICE_OF_CHILD}"),
+        )
+    }));
     problems.extend(check_runtimes(old, new, kind, ADVICE_OF_CHILD));
     if problems.is_empty() {
         let (before, after) = ((old, &*before), (new, &*after));

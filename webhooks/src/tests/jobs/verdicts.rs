@@ -281,6 +281,24 @@ fn nobody_but_its_maker_changes_what_a_child_was_made_with() {
         );
         assert_eq!(validate(JOBSET_CONTROLLER, Some(&old), &new).message(), "");
     }
+    // Nobody queues a child again, so suspending it first makes no difference.
+    let suspended = |job: &Value| with(job.clone(), "/spec/suspend", json!(true));
+    let moved = mk(
+        with(asked.clone(), "/nodeSelector", json!({})),
+        marks.clone(),
+    );
+    let left = with(suspended(&old), "/metadata/labels", json!({}));
+    let removed = "metadata.labels[sluice.dev/queue-name]: Forbidden: may not be removed while the job that it belongs to is admitted";
+    for (old, new, expected) in [
+        (&old, &suspended(&moved), nodes),
+        (&suspended(&old), &suspended(&moved), nodes),
+        (&suspended(&old), &moved, nodes),
+        (&suspended(&old), &left, removed),
+        (&suspended(&old), &old, ""),
+    ] {
+        assert_eq!(validate(USER, Some(old), new).message(), expected);
+        assert_eq!(validate(JOBSET_CONTROLLER, Some(old), new).message(), "");
+    }
     // Of an owner in no queue.
     let plain = mk(asked.clone(), json!({}));
     let moved = mk(with(asked, "/nodeSelector", json!({})), json!({}));
