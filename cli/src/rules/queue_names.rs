@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 use serde_json::Value;
+use sluice_crds::QUEUE_REQUIRED_GATE;
 use sluice_kinds::QueueGates;
 use sluice_kinds::metadata::annotation_text;
 use sluice_kinds::pod::{PodMode, PodPhase, PodView};
@@ -112,10 +113,17 @@ impl QueueNames {
 /// queue, or waits behind a gate that it asked for by an annotation, as for a queue gate.
 pub fn has_unknown_queue(pod: &Value, view: &PodView) -> bool {
     let is_missed = match view.mode {
-        PodMode::Single => view.queue == LabelledQueue::None,
+        // Enforcement holds it until somebody names a queue.
+        PodMode::Single => {
+            let is_held = (view.other_gates.iter()).any(|gate| **gate == *QUEUE_REQUIRED_GATE);
+            view.queue == LabelledQueue::None && !is_held
+        }
+        // The record of an admission has a term if the pod was admitted by itself.
         PodMode::Child => {
             let is_asked_for = |gate: &Arc<str>| annotation_text(pod, gate) == Some("true");
-            view.other_gates.iter().any(is_asked_for)
+            let is_admitted_alone =
+                matches!(&view.admitted, Some(Ok(admitted)) if admitted.term.is_some());
+            is_admitted_alone || view.other_gates.iter().any(is_asked_for)
         }
         PodMode::Group(_) => false,
     };
@@ -184,6 +192,39 @@ mod tests {
                 assert_eq!(has_unknown_queue(pod, view), !is_found, "{arguments:?}");
             }
         }
+    }
+
+    #[test]
+    fn pods_that_enforcement_holds_are_not_missed() {
+        let gates = ["sluice.dev/queue-allocation-gate", "sluice.dev/queue-required"];
+        let gates = gates.map(|name| json!({"name": name}));
+        let pod = json!({
+            "metadata": {
+                "labels": {"sluice.dev/managed": "true"},
+                "annotations": {"sluice.dev/queue-allocation-gate": "true"},
+            },
+            "spec": {"schedulingGates": gates, "containers": [{"name": "c"}]},
+        });
+        let view = QueueNames::default().read(&pod);
+        assert_eq!(view.mode, PodMode::Single);
+        assert!(!has_unknown_queue(&pod, &view));
+    }
+
+    #[test]
+    fn a_pod_that_was_admitted_by_itself_and_names_no_known_queue_is_missed() {
+        let admitted = json!({
+            "clusterQueue": "c", "flavors": {"cpu": "default"}, "at": "2026-11-28T08:00:00Z", "term": "t",
+        });
+        let pod = json!({
+            "metadata": {
+                "labels": {"sluice.dev/managed": "true"},
+                "annotations": {VOLCANO_GATE: "true", "sluice.dev/admitted": admitted.to_string()},
+            },
+            "spec": {"containers": [{"name": "c"}]},
+        });
+        let view = QueueNames::default().read(&pod);
+        assert!(matches!(view.admitted, Some(Ok(_))), "{:?}", view.admitted);
+        assert!(has_unknown_queue(&pod, &view));
     }
 
     #[test]

@@ -614,7 +614,7 @@ fn checked(admin: &Path) {
         "kinds ok all 8 kinds are served",
         "replicas FAILED there is no Deployment of Sluice in sluice-system",
         "job kinds ok 0 are ready, 0 wait for their CRD",
-        "admission FAILED a Job with a bad gate is not refused: neither a webhook nor a policy looks at Jobs",
+        "admission FAILED a pod with a bad gate is not refused: neither a webhook nor a policy looks at pods",
     ] {
         assert!(
             found.iter().any(|found| found == line),

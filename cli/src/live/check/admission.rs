@@ -118,18 +118,24 @@ pub(super) async fn reached(client: &Client, namespace: &str, reads_jobs: bool) 
         ),
         Answer::Forbidden(message) => finding(Health::Unknown, message),
         Answer::Failed(message) => finding(Health::Failed, message),
-        Answer::Accepted => {
-            if !reads_jobs && let Answer::RefusedBy(judge) = of_pods(client, namespace).await {
-                let detail =
-                    format!("a pod with a bad gate is refused by {judge}; no JobKind reads Jobs");
-                return finding(Health::Ok, detail);
-            }
-            finding(
+        Answer::Accepted if reads_jobs => finding(
+            Health::Failed,
+            "a Job with a bad gate is not refused: neither a webhook nor a policy looks at Jobs"
+                .to_owned(),
+        ),
+        Answer::Accepted => match of_pods(client, namespace).await {
+            Answer::RefusedBy(judge) => finding(
+                Health::Ok,
+                format!("a pod with a bad gate is refused by {judge}; no JobKind reads Jobs"),
+            ),
+            Answer::Forbidden(message) => finding(Health::Unknown, message),
+            Answer::Failed(message) => finding(Health::Failed, message),
+            Answer::Accepted => finding(
                 Health::Failed,
-                "a Job with a bad gate is not refused: neither a webhook nor a policy looks at Jobs"
+                "a pod with a bad gate is not refused: neither a webhook nor a policy looks at pods"
                     .to_owned(),
-            )
-        }
+            ),
+        },
     }
 }
 
@@ -167,10 +173,19 @@ fn bad_metadata() -> Value {
     })
 }
 
+/// A pod that the strictest of the Pod Security Standards lets in.
 fn pod_spec() -> Value {
     json!({
         "restartPolicy": "Never",
-        "containers": [{"name": "none", "image": "example.com/none"}],
+        "securityContext": {"runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"}},
+        "containers": [{
+            "name": "none",
+            "image": "example.com/none",
+            "securityContext": {
+                "allowPrivilegeEscalation": false,
+                "capabilities": {"drop": ["ALL"]},
+            },
+        }],
     })
 }
 
