@@ -286,9 +286,11 @@ impl Controller {
         };
         let queue = LocalQueueKey::new(key.namespace.clone(), queue);
         let is_kept = pod.owner.is_none() && self.keeps_pod(&queue, pod);
-        // A late admission is decided about once more. The pod runs: until that is decided, it has usage.
+        // A late admission is decided about once more. The pod runs: until that is decided, it has usage, and again once its
+        // deletion was tried.
         let is_free = in_flight.is_none() && !self.writes.is_backing_off(subject);
-        let is_undecided = is_late && is_free && !pod.deleting;
+        let is_undecided =
+            is_late && is_free && !pod.deleting && !self.writes.is_eviction_failing(subject);
         let situation = PodSituation {
             pod,
             asks,

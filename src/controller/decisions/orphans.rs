@@ -176,7 +176,7 @@ impl Controller {
         }
         self.note_orphan(uid);
         let text = format!(
-            "No JobKind declares {kind} of API group {group:?}: the quota of this Workload is not freed before its job is deleted, and the job can't be evicted; create a JobKind to free it when the job ends"
+            "No valid JobKind declares {kind} of API group {group:?}: the quota of this Workload is not freed before its job is deleted, and the job can't be evicted; create or correct the JobKind, so that the quota is freed when the job ends"
         );
         let subject = &Subject::Job(uid.clone());
         self.recorder.expire(subject, self.now);

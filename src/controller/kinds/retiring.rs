@@ -80,6 +80,7 @@ impl Controller {
         self.kinds.remove(name);
         self.objects.forget_kind(name);
         self.pod_labels.forget_kind(name);
+        self.excess_children.listed(name, |_| false);
         self.forget_listings();
     }
 

@@ -65,7 +65,7 @@ async fn what_holds_quota_without_a_job_kind_is_told_for_as_long_as_that_is_so()
     play.list_settings();
     play.list(&Source::JobKind, []);
     play.list(&Source::Workload, [workload]);
-    let expected = "Workload KindNotDeclared: No JobKind declares Job of API group \"batch\": the quota of this Workload is not freed before its job is deleted, and the job can't be evicted; create a JobKind to free it when the job ends";
+    let expected = "Workload KindNotDeclared: No valid JobKind declares Job of API group \"batch\": the quota of this Workload is not freed before its job is deleted, and the job can't be evicted; create or correct the JobKind, so that the quota is freed when the job ends";
     assert_eq!(play.told().0, [expected]);
     let mut minutes = Vec::new();
     for minute in 1..60 {

@@ -70,7 +70,7 @@ impl Cluster {
                     is_early = self.note_term(revision, object, term);
                 }
                 Kind::Pod => {
-                    // Early or not: the admission of a pod is its release, so it stays counted.
+                    // The admission of a pod is its release, so it stays counted; but it tells of a later term.
                     is_early = self.note_term(revision, object, pod_signed_in);
                 }
                 Kind::Job => self.note_release(object),
