@@ -122,12 +122,11 @@ impl Controller {
         let admission = self.engine.admission(&id);
         let may_have_pods = admission.is_some_and(|admission| {
             let now = time(self.now.wall);
+            let is_new = unused_quota::unseen_pods_for(admission.since, now).is_some();
             let may_have_unseen = |uid| {
-                unused_quota::unseen_pods_for(admission.since, now).is_some()
-                    || self.orphans.may_have_unseen_pods(uid, self.now.moment)
+                (job.is_none() && is_new) || self.orphans.may_have_unseen_pods(uid, self.now.moment)
             };
-            let gone = subject.job().filter(|_| job.is_none());
-            may_run() || 0 < self.live_pods(subject) || gone.is_some_and(may_have_unseen)
+            may_run() || 0 < self.live_pods(subject) || subject.job().is_some_and(may_have_unseen)
         });
         if !may_have_pods {
             self.expected.forget(subject);

@@ -47,12 +47,13 @@ pub(super) fn evicting(
     }
     // Controllers do nothing more for what is being deleted: it never says that it has stopped. Those of
     // its children may still make pods.
-    let is_left_alone = job.deleting && !kind.makes_objects() && !situation.may_have_unseen_pods;
+    let is_left_alone = job.deleting && !kind.makes_objects();
     // Whoever has written no status in all that time does nothing about the job: its pods would be seen.
     let is_ignored =
         record.is_stalled() && reading.suspended && !reading.has_status && situation.shows_pods;
     let is_active = reading.may_have_pods() && !is_left_alone && !is_ignored;
     if is_active
+        || situation.may_have_unseen_pods
         || situation.child.is_some_and(|child| child.is_active())
         || 0 < situation.live_pods
     {

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::api::ApiResource;
@@ -28,21 +29,29 @@ const LOOKS_MAX: usize = 200;
 pub struct Orphans {
     waiting: FairQueue<Uid>,
     known: HashSet<Uid>,
-    /// Jobs that are gone and may have pods that no watch has shown, and when they went.
+    /// Jobs that are gone, or were suspended before their controller had noticed their release, and may have pods that
+    /// no watch has shown: since when that is so.
     unseen: HashMap<Uid, Moment>,
 }
 
 impl Orphans {
-    /// A job is gone that ran, and not all of its pods are known: its controller may have made them a moment ago.
-    pub fn expect_pods(&mut self, uid: Uid, now: Moment) {
-        self.unseen.retain(|_, gone| now.since(*gone) < WATCH_LAG);
+    /// A job is gone or suspended that ran, and not all of its pods are known: its controller may have made them a moment
+    /// ago. Returns for how long they may be unseen.
+    pub fn expect_pods(&mut self, uid: Uid, now: Moment) -> Duration {
+        self.unseen.retain(|_, since| now.since(*since) < WATCH_LAG);
         self.unseen.insert(uid, now);
+        WATCH_LAG
     }
 
-    /// Whether pods of a job that is gone may run that no watch has shown.
+    /// The status of a suspended job shows from now on what its controller does.
+    pub fn expect_no_pods(&mut self, uid: &Uid) {
+        self.unseen.remove(uid);
+    }
+
+    /// Whether pods of a job that is gone or suspended may run that no watch has shown.
     pub fn may_have_unseen_pods(&self, uid: &Uid, now: Moment) -> bool {
-        let gone = self.unseen.get(uid);
-        gone.is_some_and(|gone| now.since(*gone) < WATCH_LAG)
+        let since = self.unseen.get(uid);
+        since.is_some_and(|since| now.since(*since) < WATCH_LAG)
     }
 
     /// One more.

@@ -12,6 +12,7 @@ use crate::cache::pod::{Before, deletion_seen};
 use crate::cache::{JobKey, JobRecord, Subject, Uid};
 use crate::controller::Controller;
 use crate::controller::gates::count_changes;
+use crate::controller::wakes::Wake;
 use crate::plan::Note;
 use crate::plan::children::lineage::{GroupKind, Known, Lineage, is_pod, lineage};
 use crate::plan::job::left_suspended;
@@ -276,7 +277,13 @@ impl Controller {
         });
         let is_released = before.is_some_and(|known| known.suspended == Some(true))
             && record.suspended == Some(false);
+        let tells = tells_of_its_release(&record);
+        let stops_unnoticed =
+            !tells && before.is_some_and(|known| self.stops_unnoticed(known, &record));
         if self.objects.put_job(key.clone(), record) {
+            if tells {
+                self.orphans.expect_no_pods(&uid);
+            }
             if is_other_for_pods {
                 let pods = self.objects.pods.children(&key.namespace, &uid);
                 self.agenda.plan_all(pods.into_iter().map(Subject::Pod));
@@ -288,10 +295,23 @@ impl Controller {
             if is_released {
                 self.tell_released(&subject);
             }
+            if stops_unnoticed && let Subject::Job(uid) = &subject {
+                let wait = self.orphans.expect_pods(uid.clone(), self.now.moment);
+                self.wake_after(wait, Wake::Plan(subject.clone()));
+            }
             self.agenda.synced(&subject);
             self.sync_workload(&subject);
             self.agenda.plan(subject);
         }
+    }
+
+    /// Whether a job is suspended whose status does not tell yet that its controller has noticed its release. That one may
+    /// be making its pods, and its status still says that it is suspended, as before.
+    fn stops_unnoticed(&self, known: &JobRecord, seen: &JobRecord) -> bool {
+        known.suspended != Some(true)
+            && seen.suspended == Some(true)
+            && !tells_of_its_release(known)
+            && self.may_have_unknown_pods(&Subject::Job(seen.uid.clone()), known)
     }
 
     /// Whether a job runs by its own controller, which may have made more pods than are known. Where the garbage
@@ -336,4 +356,10 @@ impl Controller {
         self.sync_workload(&subject);
         self.prune(&subject);
     }
+}
+
+/// Whether the status of a job tells that its controller runs it; or whether it never would.
+fn tells_of_its_release(job: &JobRecord) -> bool {
+    let reading = job.reading.as_ref();
+    reading.is_ok_and(|reading| reading.active || !reading.refusals.is_empty())
 }

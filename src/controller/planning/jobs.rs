@@ -69,7 +69,8 @@ impl Controller {
             still_in_use,
             live_pods: self.live_pods(subject),
             shows_pods: self.shows_pods(&key, job),
-            may_have_unseen_pods: unseen_for.is_some(),
+            may_have_unseen_pods: unseen_for.is_some()
+                || self.orphans.may_have_unseen_pods(uid, self.now.moment),
             lasting_pods: self.lasting_pods(subject),
             live_pods_of_set: &|pod_set| self.live_pods_of_set(subject, pod_set),
             backoff: &|record| self.backoff(record),

@@ -1,5 +1,6 @@
 //! Workloads that somebody deletes while their jobs are being released.
 
+use super::requeued::released;
 use super::*;
 use crate::plan::{JobPurpose, engine_state};
 
@@ -145,4 +146,30 @@ async fn quota_is_kept_while_the_pods_of_a_deleted_job_may_be_unseen() {
     };
     assert!((0..4).all(|_| second()), "the watch of pods may lag");
     assert!(!(0..3).all(|_| second()), "its pods would be known by now");
+}
+
+/// Its controller read it between its release and its suspension, and is making its pods.
+#[tokio::test]
+async fn quota_is_kept_while_a_job_stops_that_has_lost_its_workload_and_may_have_unseen_pods() {
+    let mut play = Play::new();
+    let (workload, release) = play.release_first();
+    play.end(release, Reply::Done(Some(Box::new(released("a")))));
+    play.writes_for(Duration::from_secs(10));
+    play.observe(&Source::Workload, Change::Deleted(Box::new(workload)));
+    let mut suspension = play.cycle().into_iter();
+    let suspension = suspension.find(|write| write.subject == Subject::Job("uid-a".into()));
+    let mut suspended = job("a");
+    suspended["metadata"]["resourceVersion"] = json!("40");
+    let suspended = serde_json::from_value(suspended).unwrap();
+    play.end(suspension.unwrap(), Reply::Done(Some(Box::new(suspended))));
+    let written = play.writes_for(Duration::from_millis(4900));
+    assert!(written.is_empty(), "{written:?}");
+    assert!(play.holds_quota("a"), "the watch of pods may lag");
+    let written = play.writes_for(Duration::from_millis(300));
+    assert!(!play.holds_quota("a"));
+    let both = ["uid-a", "uid-b"].map(|uid| Subject::Job(uid.into()));
+    assert!(
+        both.iter().all(|subject| written.contains(subject)),
+        "{written:?}"
+    );
 }

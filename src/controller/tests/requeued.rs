@@ -1,17 +1,61 @@
 //! What is evicted and queued again.
 
+use std::ops::Range;
+
 use super::*;
 
 impl Play {
-    /// Job `a` is released, and its queue is drained. Returns the Workload as it is then.
-    fn evict_first(&mut self) -> DynamicObject {
+    /// Job `a` is released and seen so, and its queue is drained. Returns the Workload as it is then.
+    fn evict_first(&mut self, released: DynamicObject) -> DynamicObject {
         let (workload, release) = self.release_first();
         let mut drained = own("ClusterQueue", "q", &queue_spec());
         drained["spec"]["stopPolicy"] = json!("HoldAndDrain");
         drained["metadata"]["resourceVersion"] = json!("33");
         self.observe(&Source::ClusterQueue, Change::Applied(seen(drained)));
-        self.end(release, Reply::Done(Some(Box::new(released("a")))));
+        self.end(release, Reply::Done(Some(Box::new(released))));
         workload
+    }
+
+    /// Answers the writes for job `a` until there is none. Returns the one that queues it again, if it comes to that, and
+    /// the next revision.
+    fn requeue(
+        &mut self,
+        workload: &mut DynamicObject,
+        revisions: &mut Range<u64>,
+    ) -> Option<(InFlightWrite, u64)> {
+        loop {
+            let mut writes = self.cycle().into_iter();
+            let write = writes.find(|write| write.subject == Subject::Job("uid-a".into()))?;
+            let revision = revisions.next().unwrap();
+            match &write.write {
+                Write::SetWorkloadStatus { status, .. } if status.admission.is_none() => {
+                    return Some((write, revision));
+                }
+                Write::SetWorkloadStatus { .. } => {
+                    let reply = with_status(workload, &write, revision);
+                    if let Reply::Done(Some(shown)) = &reply {
+                        *workload = (**shown).clone();
+                    }
+                    self.end(write, reply);
+                }
+                _ => {
+                    let suspended = suspended(revision);
+                    self.end(write, Reply::Done(Some(Box::new(suspended))));
+                }
+            }
+        }
+    }
+
+    /// After how many seconds job `a` is queued again.
+    fn seconds_until_requeued(&mut self, workload: &mut DynamicObject) -> u64 {
+        let mut revisions = 100..200;
+        let mut seconds = 0..60;
+        let is_requeued = |_: &u64| {
+            let is_requeued = self.requeue(workload, &mut revisions).is_some();
+            self.pass(Duration::from_secs(1));
+            is_requeued
+        };
+        seconds.find(is_requeued).expect("it is queued again")
     }
 
     fn explained(&self, name: &str) -> Option<sluice_engine::Explanation> {
@@ -28,41 +72,28 @@ pub(super) fn released(name: &str) -> DynamicObject {
     serde_json::from_value(released).unwrap()
 }
 
+/// Its controller has noticed that.
+fn started(name: &str) -> DynamicObject {
+    let mut started = released(name);
+    started.data["status"] = json!({"active": 1, "conditions": [
+        {"type": "Suspended", "status": "False"}]});
+    started
+}
+
+/// Job `a` as Sluice has suspended it. Its status says so, too, whether or not its controller has noticed.
+fn suspended(revision: u64) -> DynamicObject {
+    let mut suspended = job("a");
+    suspended["metadata"]["resourceVersion"] = json!(revision.to_string());
+    serde_json::from_value(suspended).unwrap()
+}
+
 /// The watch shows that a job is queued again before the write that does it has its reply. To the engine that must
 /// look like one step: whatever comes between ends the preemption round, and jobs preempt each other without an end.
 #[tokio::test]
 async fn a_job_that_is_queued_again_is_evicted_until_the_reply_says_so() {
     let mut play = Play::new();
-    let mut workload = play.evict_first();
-    let mut requeue = None;
-    for revision in 40..60 {
-        let Some(write) = play
-            .cycle()
-            .into_iter()
-            .find(|w| w.subject == Subject::Job("uid-a".into()))
-        else {
-            continue;
-        };
-        match &write.write {
-            Write::SetWorkloadStatus { status, .. } if status.admission.is_none() => {
-                requeue = Some((write, revision));
-                break;
-            }
-            Write::SetWorkloadStatus { .. } => {
-                let reply = with_status(&workload, &write, revision);
-                if let Reply::Done(Some(shown)) = &reply {
-                    workload = (**shown).clone();
-                }
-                play.end(write, reply);
-            }
-            _ => {
-                let mut suspended = job("a");
-                suspended["metadata"]["resourceVersion"] = json!(revision.to_string());
-                let suspended = serde_json::from_value(suspended).unwrap();
-                play.end(write, Reply::Done(Some(Box::new(suspended))));
-            }
-        }
-    }
+    let mut workload = play.evict_first(started("a"));
+    let requeue = play.requeue(&mut workload, &mut (40..60));
     let (requeue, revision) = requeue.expect("it is queued again");
     let Reply::Done(Some(shown)) = with_status(&workload, &requeue, revision) else {
         panic!("it is done");
@@ -79,4 +110,40 @@ async fn a_job_that_is_queued_again_is_evicted_until_the_reply_says_so() {
     assert!(!is_evicting(&play));
     let inactive = Some(sluice_engine::Explanation::Inactive);
     assert_ne!(play.explained("a"), inactive);
+}
+
+/// Its controller read it between its release and its suspension, and is making its pods: its status still says that it is
+/// suspended, as it has since it was created.
+#[tokio::test]
+async fn a_job_that_stops_before_its_controller_has_noticed_its_release_keeps_its_quota_for_a_while()
+ {
+    let rows = [
+        ("noticed", started("a"), 0),
+        ("not noticed", released("a"), 5),
+    ];
+    for (what, released, expected) in rows {
+        let mut play = Play::new();
+        let mut workload = play.evict_first(released);
+        let seconds = play.seconds_until_requeued(&mut workload);
+        assert_eq!(seconds, expected, "{what}");
+    }
+}
+
+#[tokio::test]
+async fn a_job_that_stops_is_waited_for_no_longer_than_until_its_status_tells_that() {
+    let mut play = Play::new();
+    let mut workload = play.evict_first(released("a"));
+    let mut revisions = 100..200;
+    assert!(play.requeue(&mut workload, &mut revisions).is_none());
+    let jobs = play.jobs.clone().unwrap();
+    let mut active = suspended(200);
+    active.data["status"] = started("a").data["status"].clone();
+    play.observe(&jobs, Change::Applied(Seen::Object(Box::new(active))));
+    assert!(
+        play.requeue(&mut workload, &mut revisions).is_none(),
+        "its pods are ending"
+    );
+    let stopped = Seen::Object(Box::new(suspended(201)));
+    play.observe(&jobs, Change::Applied(stopped));
+    assert!(play.requeue(&mut workload, &mut revisions).is_some());
 }

@@ -73,7 +73,11 @@ pub(super) fn pending(situation: &JobSituation<'_>, reading: &Reading, queue: &s
     spec.job_creation_timestamp = place.map(Time);
     match situation.workload {
         // Its quota is free, and it can ask for some again, when its pods are gone.
-        None if situation.still_in_use && (reading.may_have_pods() || 0 < situation.live_pods) => {
+        None if situation.still_in_use
+            && (reading.may_have_pods()
+                || situation.may_have_unseen_pods
+                || 0 < situation.live_pods) =>
+        {
             Plan::default()
         }
         None => {
