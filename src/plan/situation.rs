@@ -35,7 +35,8 @@ pub struct JobSituation<'a> {
     pub live_pods: usize,
     /// Whether its pods are found by their label, so that where none is seen there is none.
     pub shows_pods: bool,
-    /// Whether pods may run that no watch has shown: its controller may have made them a moment ago.
+    /// Whether pods may run that no watch has shown: its controller may have made them a moment ago, or nobody knows
+    /// whether it was released.
     pub may_have_unseen_pods: bool,
     /// How many of these will not be gone in a moment: a job that has ended waits for no others.
     pub lasting_pods: usize,

@@ -41,7 +41,7 @@ impl Controller {
     ) {
         let cause = self.cause(subject, &reason);
         let eviction = match subject {
-            _ if !self.writes.may_evict(subject, self.now.moment) => Eviction::Busy,
+            _ if !self.writes.may_evict(subject) => Eviction::Busy,
             Subject::Pod(uid) => self.evict_pod(uid, &cause),
             Subject::Job(_) | Subject::Group(_) => self.evict_workload(subject, &cause),
         };

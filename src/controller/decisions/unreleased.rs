@@ -117,7 +117,7 @@ impl Controller {
             .filter(|record| !record.is_finished() && !record.is_evicting())
             .and_then(|record| self.release_timeout(subject, record));
         timeout.is_some_and(|timeout| timeout <= self.now.since(since))
-            && self.writes.may_evict(subject, self.now.moment)
+            && self.writes.may_evict(subject)
     }
 
     /// How long the release may fail of what is admitted. Once all pods have had nodes, it is a pod in place of another

@@ -275,8 +275,9 @@ impl Controller {
                 || known.queue != record.queue
                 || known.released != record.released
         });
-        let is_released = before.is_some_and(|known| known.suspended == Some(true))
-            && record.suspended == Some(false);
+        let is_unsuspended = record.suspended == Some(false);
+        let is_released =
+            before.is_some_and(|known| known.suspended == Some(true)) && is_unsuspended;
         let tells = tells_of_its_release(&record);
         let stops_unnoticed =
             !tells && before.is_some_and(|known| self.stops_unnoticed(known, &record));
@@ -292,6 +293,9 @@ impl Controller {
                 self.tell(key, &uid, note);
             }
             let subject = Subject::Job(uid);
+            if is_unsuspended {
+                self.writes.seen_unsuspended(&subject);
+            }
             if is_released {
                 self.tell_released(&subject);
             }

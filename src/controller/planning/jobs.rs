@@ -42,10 +42,6 @@ impl Controller {
         }
         let is_unqueued = workload.is_none();
         let still_in_use = self.is_still_in_use(subject);
-        // What is known of it may be from before a release that has taken effect.
-        if still_in_use && self.writes.may_be_unsuspended(subject, self.now.moment) {
-            return;
-        }
         let child = kind.has_pods_of_children();
         let child = child.then(|| self.child_with_pods(&key, uid)).flatten();
         let record = workload.map(|(_, record)| record);
@@ -70,7 +66,8 @@ impl Controller {
             live_pods: self.live_pods(subject),
             shows_pods: self.shows_pods(&key, job),
             may_have_unseen_pods: unseen_for.is_some()
-                || self.orphans.may_have_unseen_pods(uid, self.now.moment),
+                || self.orphans.may_have_unseen_pods(uid, self.now.moment)
+                || self.writes.may_be_unsuspended(subject, self.now.moment),
             lasting_pods: self.lasting_pods(subject),
             live_pods_of_set: &|pod_set| self.live_pods_of_set(subject, pod_set),
             backoff: &|record| self.backoff(record),

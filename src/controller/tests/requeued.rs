@@ -8,12 +8,24 @@ impl Play {
     /// Job `a` is released and seen so, and its queue is drained. Returns the Workload as it is then.
     fn evict_first(&mut self, released: DynamicObject) -> DynamicObject {
         let (workload, release) = self.release_first();
+        self.drain();
+        self.end(release, Reply::Done(Some(Box::new(released))));
+        workload
+    }
+
+    fn drain(&mut self) {
         let mut drained = own("ClusterQueue", "q", &queue_spec());
         drained["spec"]["stopPolicy"] = json!("HoldAndDrain");
         drained["metadata"]["resourceVersion"] = json!("33");
         self.observe(&Source::ClusterQueue, Change::Applied(seen(drained)));
-        self.end(release, Reply::Done(Some(Box::new(released))));
-        workload
+    }
+
+    /// A user deactivates a Workload.
+    fn deactivate(&mut self, workload: &mut DynamicObject) {
+        workload.data["spec"]["active"] = json!(false);
+        workload.metadata.resource_version = Some("33".to_owned());
+        let deactivated = Seen::Object(Box::new(workload.clone()));
+        self.observe(&Source::Workload, Change::Applied(deactivated));
     }
 
     /// Answers the writes for job `a` until there is none. Returns the one that queues it again, if it comes to that, and
@@ -49,7 +61,7 @@ impl Play {
     /// After how many seconds job `a` is queued again.
     fn seconds_until_requeued(&mut self, workload: &mut DynamicObject) -> u64 {
         let mut revisions = 100..200;
-        let mut seconds = 0..60;
+        let mut seconds = 0..120;
         let is_requeued = |_: &u64| {
             let is_requeued = self.requeue(workload, &mut revisions).is_some();
             self.pass(Duration::from_secs(1));
@@ -146,4 +158,38 @@ async fn a_job_that_stops_is_waited_for_no_longer_than_until_its_status_tells_th
     let stopped = Seen::Object(Box::new(suspended(201)));
     play.observe(&jobs, Change::Applied(stopped));
     assert!(play.requeue(&mut workload, &mut revisions).is_some());
+}
+
+/// Its release may take effect, or has, and the watch of jobs lags: it still shows the job suspended and without pods.
+#[tokio::test]
+async fn a_job_that_is_evicted_while_its_release_may_take_effect_keeps_its_quota() {
+    for is_drained in [true, false] {
+        let mut play = Play::new();
+        let (mut workload, release) = play.release_first();
+        play.end(release, Reply::Unknown("connection reset".to_owned()));
+        if is_drained {
+            play.drain();
+        } else {
+            play.deactivate(&mut workload);
+        }
+        let seconds = play.seconds_until_requeued(&mut workload);
+        assert_eq!(seconds, 90, "drained: {is_drained}");
+    }
+}
+
+#[tokio::test]
+async fn a_job_that_is_evicted_stops_once_a_watch_shows_its_release() {
+    let mut play = Play::new();
+    let (mut workload, release) = play.release_first();
+    play.end(release, Reply::Unknown("connection reset".to_owned()));
+    play.deactivate(&mut workload);
+    let mut revisions = 50..100;
+    for _ in 0..10 {
+        play.pass(Duration::from_secs(1));
+        assert!(play.requeue(&mut workload, &mut revisions).is_none());
+    }
+    let jobs = play.jobs.clone().unwrap();
+    let shown = Seen::Object(Box::new(started("a")));
+    play.observe(&jobs, Change::Applied(shown));
+    assert_eq!(play.seconds_until_requeued(&mut workload), 0);
 }

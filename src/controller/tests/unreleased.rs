@@ -88,6 +88,27 @@ async fn a_job_whose_release_is_reverted_each_time_gives_its_quota_back() {
 }
 
 #[tokio::test]
+async fn a_job_whose_release_nobody_answers_is_evicted() {
+    let mut play = Play::new();
+    let (_, mut release) = play.release_first();
+    let began = play.now.moment;
+    loop {
+        play.end(release, Reply::Unknown("no reply within 5 s".to_owned()));
+        release = loop {
+            let waited = play.now.moment.since(began);
+            assert!(waited < Duration::from_mins(3), "released for ever");
+            let next = play.second().into_iter();
+            let next = next.filter(|write| write.subject == Subject::Job("uid-a".into()));
+            let Some(next) = next.last() else { continue };
+            if is_eviction(&next) {
+                return;
+            }
+            break next;
+        };
+    }
+}
+
+#[tokio::test]
 async fn a_pod_that_cant_be_released_takes_no_running_pod_along() {
     let released = |play: &mut Play| {
         play.admit("a");

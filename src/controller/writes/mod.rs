@@ -13,7 +13,7 @@ pub(super) mod send;
 
 use std::time::Duration;
 
-use crate::cache::{Subject, Uid, WATCH_LAG};
+use crate::cache::{Subject, Uid};
 use crate::plan::Write;
 use crate::process::clock::Moment;
 use crate::process::hashing::HashMap;
@@ -78,12 +78,10 @@ impl Writes {
         self.of(subject).is_none() && !self.unanswered.contains_key(subject)
     }
 
-    /// Whether the subject can be evicted now. A refused write of another kind, such as its release, is no protection
-    /// from that. A release that may have taken effect is: what is evicted and seems to be suspended frees its quota.
-    pub fn may_evict(&self, subject: &Subject, now: Moment) -> bool {
-        self.is_answered(subject)
-            && !self.may_be_unsuspended(subject, now)
-            && self.backing_off.get(subject) != Some(&Kind::Eviction)
+    /// Whether the subject can be evicted now. A failed write of another kind, such as its release, is no protection
+    /// from that.
+    pub fn may_evict(&self, subject: &Subject) -> bool {
+        self.is_answered(subject) && self.backing_off.get(subject) != Some(&Kind::Eviction)
     }
 
     /// Whether its eviction has failed before.
@@ -247,8 +245,13 @@ impl Writes {
 
     /// Nobody knows whether a job was released. Returns for how long that is so at most.
     fn doubt_release(&mut self, subject: &Subject, now: Moment) -> Duration {
-        self.doubtful_releases.note(subject, now, WATCH_LAG);
-        WATCH_LAG
+        self.doubtful_releases.note(subject, now, IN_DOUBT_FOR);
+        IN_DOUBT_FOR
+    }
+
+    /// A job is seen unsuspended. A release from before fails from now on, as the spec has changed.
+    pub fn seen_unsuspended(&mut self, subject: &Subject) {
+        self.doubtful_releases.forget(subject);
     }
 
     /// Nobody knows whether gates were lifted.

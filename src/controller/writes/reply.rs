@@ -154,8 +154,11 @@ impl Controller {
             Subject::Group(_) => true,
             Subject::Pod(uid) => self.objects.pods.key(uid).is_some(),
         };
-        if is_release(&sent.write) {
-            // The quota is free once no watch can show any more that it was released: see `engine_sync.rs`.
+        // What is seen unsuspended can't be released by it any more.
+        let job = self.objects.job_of(&subject);
+        let is_suspended = job.is_none_or(|(_, job)| job.suspended != Some(false));
+        if is_release(&sent.write) && is_suspended {
+            // Its quota stays in use as long as a watch may show that it was released.
             let wait = self.writes.doubt_release(&subject, self.now.moment);
             self.wake_after(wait, Wake::Plan(subject.clone()));
         }
