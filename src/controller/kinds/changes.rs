@@ -46,8 +46,8 @@ impl Kinds {
         self.remove(&name);
         let mut entry = self.entry(&object.metadata, kept, object.spec.clone(), now);
         match CompiledKind::compile(object) {
-            Ok(compiled) => match self.read_by(&compiled.group, &compiled.kind) {
-                Some(other) => {
+            Ok(compiled) => {
+                if let Some(other) = self.read_by(&compiled.group, &compiled.kind) {
                     entry.watch_state = unavailable(
                         UnavailableReason::Taken,
                         format!(
@@ -55,13 +55,12 @@ impl Kinds {
                             compiled.kind, compiled.group
                         ),
                     );
-                }
-                None => {
+                } else {
                     let compiled = compiled.with_queue_gates(self.reading.queue_gates.clone());
                     entry.compiled = Some(Arc::new(compiled));
                     entry.rule = Rule::Undecided;
                 }
-            },
+            }
             Err(problems) => {
                 entry.watch_state = unavailable(UnavailableReason::Invalid, summarize(&problems));
                 // Objects wait until it is corrected, rather than that they pass.

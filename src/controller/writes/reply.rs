@@ -93,7 +93,8 @@ impl Controller {
     }
 
     /// The write has not happened. If the API server had too much to do, an event would only add to that, and its
-    /// `Retry-After` counts.
+    /// `Retry-After` counts. An admission is kept and sent again then: whoever is next would be throttled too, or take quota
+    /// out of turn that was freed by preemption.
     fn refused(&mut self, sent: InFlightWrite, message: &str, is_throttled: bool) {
         // It was sent before, and may have happened then: that it may not now says nothing of that.
         let now = self.now.moment;
@@ -101,7 +102,10 @@ impl Controller {
             return self.undecided(sent, message);
         }
         self.writes.answered(&sent.subject);
-        self.take_back(&sent);
+        let is_kept = is_throttled && is_admission(&sent.write) && self.is_there(&sent.subject);
+        if !is_kept {
+            self.take_back(&sent);
+        }
         self.note_failed_eviction(&sent, !is_throttled);
         if is_lift(&sent.write) && !self.writes.is_lift_in_doubt(&sent.subject, now) {
             self.counters.give_back(&sent.subject);
@@ -115,10 +119,23 @@ impl Controller {
         if let Some(root) = self.released_by(&sent.write, &sent.subject) {
             self.note_release_refused(&root, message);
         }
+        let (subject, write) = (sent.subject.clone(), sent.write.clone());
+        if is_kept {
+            self.writes.keep_unanswered(sent);
+        }
         if is_throttled {
-            self.not_before(&sent.subject, &sent.write, THROTTLED_FOR);
+            self.not_before(&subject, &write, THROTTLED_FOR);
         } else {
-            self.not_done(&sent.subject, &sent.write);
+            self.not_done(&subject, &write);
+        }
+    }
+
+    /// Whether a subject is known still. A group may get its first pod again at any time.
+    fn is_there(&self, subject: &Subject) -> bool {
+        match subject {
+            Subject::Job(uid) => self.objects.job_key(uid).is_some(),
+            Subject::Group(_) => true,
+            Subject::Pod(uid) => self.objects.pods.key(uid).is_some(),
         }
     }
 
@@ -148,12 +165,7 @@ impl Controller {
         if let Some(root) = self.released_by(&sent.write, &subject) {
             self.note_release_refused(&root, why);
         }
-        // A group may get its first pod again at any time.
-        let is_there = match &subject {
-            Subject::Job(uid) => self.objects.job_key(uid).is_some(),
-            Subject::Group(_) => true,
-            Subject::Pod(uid) => self.objects.pods.key(uid).is_some(),
-        };
+        let is_there = self.is_there(&subject);
         // What is seen unsuspended can't be released by it any more.
         let job = self.objects.job_of(&subject);
         let is_suspended = job.is_none_or(|(_, job)| job.suspended != Some(false));

@@ -24,9 +24,9 @@ impl Controller {
         self.not_before(subject, write, Duration::ZERO);
     }
 
-    /// The same, and no sooner than after this.
+    /// The same, so much later.
     pub(super) fn not_before(&mut self, subject: &Subject, write: &Write, least: Duration) {
-        let wait = self.writes.back_off(subject, write).max(least);
+        let wait = self.writes.back_off(subject, write).saturating_add(least);
         self.wake_after(wait, Wake::Retry(subject.clone()));
         self.sync(subject);
     }
