@@ -196,7 +196,10 @@ mod tests {
 
     #[test]
     fn pods_that_enforcement_holds_are_not_missed() {
-        let gates = ["sluice.dev/queue-allocation-gate", "sluice.dev/queue-required"];
+        let gates = [
+            "sluice.dev/queue-allocation-gate",
+            "sluice.dev/queue-required",
+        ];
         let gates = gates.map(|name| json!({"name": name}));
         let pod = json!({
             "metadata": {

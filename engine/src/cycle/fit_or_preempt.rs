@@ -76,8 +76,8 @@ impl<'s> Assigner<'s> {
         config: &ClusterQueue,
         shape: &Shape,
     ) -> Option<AssignmentResult<'a>> {
-        let all = shape.pod_sets.iter().map(|set| set.count).collect();
-        if let Some(result) = self.assign_counts(slots, config, all, PreemptsFor::All) {
+        let all: Vec<u32> = shape.pod_sets.iter().map(|set| set.count).collect();
+        if let Some(result) = self.assign_counts(slots, config, &all, PreemptsFor::All) {
             return Some(result);
         }
         if !shape.pod_sets.iter().any(is_reducible) {
@@ -121,8 +121,8 @@ impl<'s> Assigner<'s> {
         config: &ClusterQueue,
         shape: &Shape,
     ) -> Option<AssignmentResult<'a>> {
-        let fewest = shape.pod_sets.iter().map(fewest_pods).collect();
-        self.assign_counts(slots, config, fewest, PreemptsFor::Fewest)
+        let fewest: Vec<u32> = shape.pod_sets.iter().map(fewest_pods).collect();
+        self.assign_counts(slots, config, &fewest, PreemptsFor::Fewest)
     }
 
     /// Works out what can be assigned to so many pods of each set.
@@ -130,26 +130,26 @@ impl<'s> Assigner<'s> {
         &mut self,
         slots: &'a Slots,
         config: &ClusterQueue,
-        counts: Vec<u32>,
+        counts: &[u32],
         preempts_for: PreemptsFor,
     ) -> Option<AssignmentResult<'a>> {
         let (node, borrowing) = (self.node, slots.borrowing);
-        let found = slots.assign(self, node, borrowing, config.fungibility, counts.clone());
+        let found = slots.assign(self, node, borrowing, config.fungibility, counts.to_vec());
         // The targets of several pod sets may not suffice together, or leave no quota to a later pod set.
         // Other flavors may still fit without preemption. So may others for the earlier pod sets.
         let other = match found {
             Err(place) if !self.policy.is_enabled() => {
                 let node = (node, borrowing);
-                let other = slots.assign_in_other_ways(self.quota, node, counts.clone(), place);
+                let other = slots.assign_in_other_ways(self.quota, node, counts.to_vec(), place);
                 other
                     .ok()
                     .and_then(|other| self.without_preemption(other, borrowing).ok())
             }
-            Err(_) => self.fit_in_any_way(slots, config, &counts),
+            Err(_) => self.fit_in_any_way(slots, config, counts),
             Ok(assignment) => {
                 let assignment = match self.without_preemption(assignment, borrowing) {
                     Ok(result) => {
-                        let own = self.nominal_for_nominated(&result, slots, config, &counts);
+                        let own = self.nominal_for_nominated(&result, slots, config, counts);
                         return own.or(Some(result));
                     }
                     Err(assignment) => assignment,
@@ -157,7 +157,7 @@ impl<'s> Assigner<'s> {
                 // What an early pod set prefers may leave a later one only what others have to be preempted for.
                 let may_spare = self.is_nominated
                     || (slots.early_choice_matters && tries_next_flavor(config.fungibility));
-                let other = may_spare.then(|| self.fit_in_any_way(slots, config, &counts));
+                let other = may_spare.then(|| self.fit_in_any_way(slots, config, counts));
                 if let Some(Some(found)) = &other
                     && self.is_rather_taken(found, config.fungibility)
                 {
@@ -167,10 +167,10 @@ impl<'s> Assigner<'s> {
                 if result.is_some() {
                     return result;
                 }
-                other.unwrap_or_else(|| self.fit_in_any_way(slots, config, &counts))
+                other.unwrap_or_else(|| self.fit_in_any_way(slots, config, counts))
             }
         };
-        other.or_else(|| self.preempt_in_other_ways(slots, &counts, preempts_for))
+        other.or_else(|| self.preempt_in_other_ways(slots, counts, preempts_for))
     }
 
     /// What can be assigned to so many pods without preemption, in any combination of flavors.
