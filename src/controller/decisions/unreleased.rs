@@ -1,5 +1,6 @@
 //! Admitted jobs and groups that are not released in time: they give their quota back (`ReleaseBlocked`). Their release
-//! is refused, or reverted by another client, or the job is still suspended although nothing holds it.
+//! is refused, or reverted by another client, or the job is still suspended although nothing holds it. And writes that
+//! nobody answers: for how long they are sent again.
 //!
 //! The engine decides on reservation timeouts (`unused_quota.rs`). It can't know of releases that fail: only the outcome
 //! of writes shows them.
@@ -11,6 +12,7 @@ use sluice_crds::Reservation;
 use super::evictions::Eviction;
 use crate::cache::{JobRecord, Subject, WorkloadRecord};
 use crate::controller::Controller;
+use crate::controller::writes::in_flight::{InFlightWrite, is_admission};
 use crate::plan::evictions::cause::Cause;
 use crate::plan::evictions::unused_quota::{REFUSAL_NEWS, recovery_timeout, release_timeout};
 use crate::process::clock::Moment;
@@ -107,6 +109,26 @@ impl Controller {
                 self.unreleased.forget(&subject);
                 self.writes.end_backoff(&subject);
             }
+        }
+    }
+
+    /// Whether a write that nobody has answered is to be sent again: an admission until it is overdue, as it keeps quota
+    /// from others, and the release of a pod as long as its job or group keeps its quota.
+    pub(in crate::controller) fn is_still_wanted(&self, sent: &InFlightWrite) -> bool {
+        let subject = &sent.subject;
+        if is_admission(&sent.write) {
+            let admission = self.engine.admission(&subject.id());
+            let queue = admission.map(|admission| admission.queue.as_str());
+            let reservation = queue.and_then(|queue| self.cluster.reservations.get(queue));
+            let waited = self.writes.unanswered_for(subject, self.now.moment);
+            return waited < release_timeout(reservation);
+        }
+        let Some(root) = self.released_by(&sent.write, subject) else {
+            return true;
+        };
+        match self.objects.workload_of(&root) {
+            Some((_, record)) => !record.is_evicting() && !record.is_finished(),
+            None => !self.is_still_in_use(&root),
         }
     }
 

@@ -98,6 +98,9 @@ impl Controller {
         let released = is_ungated.then(|| self.belongs_to(&record, &key.namespace));
         if self.objects.pods.put(key.clone(), record) {
             self.pod_labels.lost.remove(&uid);
+            if is_ungated {
+                self.writes.seen_ungated(&Subject::Pod(uid.clone()));
+            }
             if is_admitted {
                 self.tell_pod_admitted(&uid);
             }

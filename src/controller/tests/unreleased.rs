@@ -93,7 +93,7 @@ async fn a_job_whose_release_nobody_answers_is_evicted() {
     let (_, mut release) = play.release_first();
     let began = play.now.moment;
     loop {
-        play.end(release, Reply::Unknown("no reply within 5 s".to_owned()));
+        play.end(release, Reply::Unknown(UNANSWERED.to_owned()));
         release = loop {
             let waited = play.now.moment.since(began);
             assert!(waited < Duration::from_mins(3), "released for ever");
@@ -106,6 +106,129 @@ async fn a_job_whose_release_nobody_answers_is_evicted() {
             break next;
         };
     }
+}
+
+/// A pod that is queued by itself.
+fn gated(name: &str, created: &str) -> Value {
+    let mut pod = running(name, &json!({"sluice.dev/queue-name": "main"}), None);
+    pod["metadata"]["creationTimestamp"] = json!(created);
+    pod["metadata"]["annotations"] = json!({"sluice.dev/queue-allocation-gate": "true"});
+    pod["spec"].as_object_mut().unwrap().remove("nodeName");
+    pod["spec"]["schedulingGates"] = json!([{"name": "sluice.dev/queue-allocation-gate"}]);
+    pod["status"] = json!({"phase": "Pending"});
+    pod
+}
+
+/// The only pod of a group.
+fn member() -> Value {
+    let mut pod = gated("p", "2026-11-23T11:59:00Z");
+    pod["metadata"]["labels"]["sluice.dev/pod-group-name"] = json!("g");
+    pod["metadata"]["annotations"] = json!({"sluice.dev/pod-group-total-count": "1"});
+    pod
+}
+
+fn patched_pod(write: &InFlightWrite) -> Option<String> {
+    match &write.write {
+        Write::PatchPod { key, .. } => Some(key.name.to_string()),
+        _ => None,
+    }
+}
+
+const UNANSWERED: &str = "no reply within 5 s";
+
+/// A webhook hangs that is asked about each update of pods.
+#[tokio::test]
+async fn a_pod_whose_admission_nobody_answers_gives_its_quota_back() {
+    let mut play = Play::new();
+    play.list_settings();
+    play.list_jobs([]);
+    play.see_pod(gated("p", "2026-11-23T11:59:00Z"));
+    play.see_pod(gated("q", "2026-11-23T11:59:30Z"));
+    let (began, mut sent_last) = (play.now.moment, Duration::ZERO);
+    loop {
+        let now = play.now.moment.since(began);
+        assert!(now < Duration::from_mins(4), "its quota stays assumed");
+        let writes = play.second();
+        for write in writes {
+            if patched_pod(&write).as_deref() == Some("q") {
+                assert!(Duration::from_secs(30) <= sent_last, "{sent_last:?}");
+                assert!(
+                    Duration::from_secs(89) <= now.saturating_sub(sent_last),
+                    "{now:?}"
+                );
+                return;
+            }
+            sent_last = now;
+            play.end(write, Reply::Unknown(UNANSWERED.to_owned()));
+        }
+    }
+}
+
+impl Play {
+    /// A group of one pod is admitted, and nobody answers the release of that pod. Returns the Workload of the group once
+    /// it is evicted.
+    fn evict_unanswered_group(&mut self) -> DynamicObject {
+        self.list_settings();
+        self.list_jobs([]);
+        self.see_pod(member());
+        let created = self.cycle().remove(0);
+        let mut workload = stored(&created, 8);
+        self.end(created, Reply::Done(Some(Box::new(workload.clone()))));
+        for revision in 50..250 {
+            for write in self.second() {
+                let is_eviction = is_eviction(&write);
+                if patched_pod(&write).is_some() {
+                    self.end(write, Reply::Unknown(UNANSWERED.to_owned()));
+                    continue;
+                }
+                let reply = with_status(&workload, &write, revision);
+                if let Reply::Done(Some(shown)) = &reply {
+                    workload = (**shown).clone();
+                }
+                self.end(write, reply);
+                if is_eviction {
+                    return workload;
+                }
+            }
+        }
+        panic!("the group is never evicted");
+    }
+}
+
+#[tokio::test]
+async fn a_pod_of_an_evicted_group_is_not_released_any_more() {
+    let mut play = Play::new();
+    let mut workload = play.evict_unanswered_group();
+    for seconds in 0..100 {
+        for write in play.second() {
+            assert_eq!(patched_pod(&write), None, "released after {seconds} s");
+            let Write::SetWorkloadStatus { status, .. } = &write.write else {
+                panic!("{write:?}");
+            };
+            if status.admission.is_none() {
+                assert!(50 < seconds, "{seconds}: its release may take effect");
+                return;
+            }
+            let reply = with_status(&workload, &write, 300 + seconds);
+            if let Reply::Done(Some(shown)) = &reply {
+                workload = (**shown).clone();
+            }
+            play.end(write, reply);
+        }
+    }
+    panic!("its quota is never free");
+}
+
+#[tokio::test]
+async fn a_pod_of_an_evicted_group_is_deleted_once_it_is_seen_ungated() {
+    let mut play = Play::new();
+    play.evict_unanswered_group();
+    let mut pod = member();
+    pod["metadata"]["resourceVersion"] = json!("300");
+    pod["spec"]["schedulingGates"] = json!([]);
+    play.see_pod(pod);
+    let deleted: Vec<_> = play.cycle().iter().filter_map(deleted_pod).collect();
+    assert_eq!(deleted, ["p"]);
 }
 
 #[tokio::test]

@@ -121,6 +121,16 @@ impl Attempts {
         self.in_doubt.contains(subject, now)
     }
 
+    /// For how long it may yet turn out to have happened; none if it can't.
+    pub(super) fn in_doubt_for(&self, subject: &Subject, now: Moment) -> Option<Duration> {
+        self.in_doubt.left(subject, now)
+    }
+
+    /// For how long nobody has answered it, however often it was sent.
+    pub(super) fn unanswered_for(&self, subject: &Subject, now: Moment) -> Duration {
+        self.in_doubt.lasting(subject, now)
+    }
+
     /// How often its writes have failed in a row.
     pub(super) fn failures(&self, subject: &Subject) -> u32 {
         self.failed.get(subject).copied().unwrap_or_default()

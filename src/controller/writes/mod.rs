@@ -163,6 +163,32 @@ impl Writes {
         is_sent_again
     }
 
+    /// The write for the subject that is to be sent again, as nobody has answered it.
+    fn unanswered(&self, subject: &Subject) -> Option<&InFlightWrite> {
+        self.unanswered.get(subject)
+    }
+
+    /// For how long nobody has answered a write for the subject that happens once at most, however often it was sent.
+    pub fn unanswered_for(&self, subject: &Subject, now: Moment) -> Duration {
+        self.attempts.unanswered_for(subject, now)
+    }
+
+    /// Takes out the write for the subject that nobody has answered: it is known how it ended. Lets the subject be
+    /// written to again.
+    fn settle_unanswered(&mut self, subject: &Subject) -> Option<InFlightWrite> {
+        self.attempts.answered(subject);
+        self.end_backoff(subject);
+        self.unanswered.remove(subject)
+    }
+
+    /// A pod is seen ungated: nobody has to answer its release any more.
+    pub fn seen_ungated(&mut self, pod: &Subject) {
+        let unanswered = self.unanswered.get(pod);
+        if unanswered.is_some_and(|sent| in_flight::ends_release(&sent.write)) {
+            self.settle_unanswered(pod);
+        }
+    }
+
     /// Lets the subject be written to again.
     pub fn end_backoff(&mut self, subject: &Subject) {
         self.backing_off.remove(subject);
@@ -236,6 +262,11 @@ impl Writes {
     /// Whether a write that happens once at most was sent before, and may yet turn out to have happened then.
     fn is_in_doubt(&self, subject: &Subject, now: Moment) -> bool {
         self.attempts.is_in_doubt(subject, now)
+    }
+
+    /// For how long a write that happens once at most may yet turn out to have happened; none if it can't.
+    fn in_doubt_for(&self, subject: &Subject, now: Moment) -> Option<Duration> {
+        self.attempts.in_doubt_for(subject, now)
     }
 
     /// A write that happens once at most was sent, and nobody knows whether it has happened.

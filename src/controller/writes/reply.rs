@@ -157,7 +157,7 @@ impl Controller {
     }
 
     /// Nobody knows whether the write has happened. An admission, or the release of a pod, is sent again
-    /// as it was: it happens once at most, and until it is known its quota or its place stays taken.
+    /// as it was while it is wanted: it happens once at most, and until it is known its quota or its place stays taken.
     /// An eviction is decided again, everything else is planned again.
     fn undecided(&mut self, sent: InFlightWrite, why: &str) {
         warn!(subject = %sent.subject, why, "the outcome of a write is unknown");
@@ -166,10 +166,8 @@ impl Controller {
             self.note_release_refused(&root, why);
         }
         let is_there = self.is_there(&subject);
-        // What is seen unsuspended can't be released by it any more.
-        let job = self.objects.job_of(&subject);
-        let is_suspended = job.is_none_or(|(_, job)| job.suspended != Some(false));
-        if is_release(&sent.write) && is_suspended {
+        let is_seen = self.is_seen_released(&sent);
+        if is_release(&sent.write) && !is_seen {
             // Its quota stays in use as long as a watch may show that it was released.
             let wait = self.writes.doubt_release(&subject, self.now.moment);
             self.wake_after(wait, Wake::Plan(subject.clone()));
@@ -177,10 +175,26 @@ impl Controller {
         let write = sent.write.clone();
         if !happens_once(&write) {
             self.take_back(&sent);
-        } else if is_there {
+        } else if is_there && !is_seen {
             self.writes.keep_unanswered(sent);
         }
         self.later(&subject, &write);
+    }
+
+    /// Whether what a write releases is seen to be released, by whomever.
+    fn is_seen_released(&self, sent: &InFlightWrite) -> bool {
+        let is_released = match &sent.subject {
+            Subject::Job(_) => {
+                let job = self.objects.job_of(&sent.subject);
+                job.is_some_and(|(_, job)| job.suspended == Some(false))
+            }
+            Subject::Pod(uid) => {
+                let pod = self.objects.pods.of(uid);
+                pod.is_some_and(|(_, pod)| pod.queue_gate.is_none())
+            }
+            Subject::Group(_) => false,
+        };
+        ends_release(&sent.write) && is_released
     }
 
     /// Lets others be evicted instead of what can't be, for a while.
@@ -196,7 +210,7 @@ impl Controller {
     }
 
     /// Undoes what was assumed when the write was sent.
-    fn take_back(&mut self, sent: &InFlightWrite) {
+    pub(super) fn take_back(&mut self, sent: &InFlightWrite) {
         let id = sent.subject.id();
         match &sent.write {
             write if is_admission(write) => {
@@ -258,7 +272,11 @@ impl Controller {
     }
 
     /// The job or group that a write releases, or a pod of it.
-    fn released_by(&self, write: &Write, subject: &Subject) -> Option<Subject> {
+    pub(in crate::controller) fn released_by(
+        &self,
+        write: &Write,
+        subject: &Subject,
+    ) -> Option<Subject> {
         match write {
             Write::PatchJob {
                 purpose: JobPurpose::Release | JobPurpose::Prepare,

@@ -8,6 +8,7 @@ use crate::cache::{Subject, Uid};
 use crate::controller::Controller;
 use crate::controller::wakes::Wake;
 use crate::plan::Write;
+use crate::process::invariants::violated;
 
 impl Controller {
     /// Plans a job or pod again at once.
@@ -66,7 +67,28 @@ impl Controller {
     /// The backoff after a failed write is over.
     fn retry(&mut self, subject: &Subject) {
         self.prune(subject);
+        let unanswered = self.writes.unanswered(subject);
+        if unanswered.is_some_and(|sent| !self.is_still_wanted(sent)) {
+            return self.await_outcome(subject);
+        }
         if !self.writes.retry(subject) {
+            self.again(subject);
+        }
+    }
+
+    /// A write that nobody has answered is not sent again. Its subject is not written to until the write can't take effect
+    /// any more: then it has failed.
+    fn await_outcome(&mut self, subject: &Subject) {
+        if let Some(left) = self.writes.in_doubt_for(subject, self.now.moment) {
+            return self.wake_after(left, Wake::Retry(subject.clone()));
+        }
+        let Some(sent) = self.writes.settle_unanswered(subject) else {
+            return violated("only a write that nobody has answered is waited for");
+        };
+        self.take_back(&sent);
+        if is_admission(&sent.write) {
+            self.later(subject, &sent.write);
+        } else {
             self.again(subject);
         }
     }
