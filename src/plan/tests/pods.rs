@@ -151,7 +151,13 @@ fn each_turn_of_the_life_of_a_job_whose_pods_wait() {
 #[test]
 fn a_job_tells_of_pods_that_have_ended_and_may_not_bring_them_back() {
     let ended = |succeeded| {
-        let job = with(queued(false), "/spec/completions", json!(2));
+        let labels = json!({"sluice.dev/managed": "true"});
+        let job = with(
+            queued(false),
+            "/spec/template/metadata",
+            json!({"labels": labels}),
+        );
+        let job = with(job, "/spec/completions", json!(2));
         with(job, "/status", json!({ "succeeded": succeeded }))
     };
     let reclaimed = || {

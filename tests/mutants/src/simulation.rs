@@ -40,7 +40,7 @@ pub(crate) static MUTANTS: &[Mutant] = &[
     mutant(
         "an admission of an ended term counts",
         "src/plan/workload/ended_term_admissions.rs",
-        "!self.has_decided || term == self.own || self.before == Some(term)",
+        "!self.has_listed || term == self.own || self.before == Some(term)",
         "true",
     ),
     mutant(

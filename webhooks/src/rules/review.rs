@@ -28,7 +28,7 @@ pub fn validate(request: &Request, policy: &Policy) -> Verdict {
         sluice_crds::GROUP => own::validate::validate(request, &edit, policy),
         _ if !policy.knows_kinds() => early(&request.kind.kind),
         _ => match makers::of(request, policy) {
-            Some(maker) if maker.needs_queue => {
+            Some(maker) if maker.must_name_queue(policy) => {
                 let verdict =
                     enforcement::owners_without_jobkind::validate(maker, request, &edit, policy);
                 with_advice_of_template(maker, verdict, request, &edit, policy)

@@ -33,6 +33,11 @@ impl Maker {
     pub(crate) fn makes_pods(&self) -> bool {
         self.template == POD_TEMPLATE
     }
+
+    /// Whether what it makes is to name a queue where one is required. Jobs that no JobKind reads are not: they run.
+    pub(crate) fn must_name_queue(&self, policy: &Policy) -> bool {
+        self.needs_queue && (!self.is_judged_later || policy.manages("batch", "Job"))
+    }
 }
 
 /// All of them.
@@ -85,11 +90,10 @@ pub(crate) fn that_need_queues() -> impl Iterator<Item = &'static Maker> + Clone
     MAKERS.iter().filter(|maker| maker.needs_queue)
 }
 
-/// The kind of maker that `request` is about, unless a JobKind declares it, or nobody would judge the Jobs that it makes.
+/// The kind of maker that `request` is about, unless a JobKind declares it.
 pub(crate) fn of(request: &Request, policy: &Policy) -> Option<&'static Maker> {
     let (group, kind) = (&request.kind.group, &request.kind.kind);
     let is_it = |maker: &&Maker| maker.group == group && maker.kind == kind;
     let maker = MAKERS.iter().find(is_it)?;
-    let is_judged = !maker.is_judged_later || policy.manages("batch", "Job");
-    (is_judged && !policy.manages(group, kind)).then_some(maker)
+    (!policy.manages(group, kind)).then_some(maker)
 }
