@@ -181,10 +181,16 @@ impl<'s> Assigner<'s> {
         counts: &[u32],
     ) -> Option<AssignmentResult<'a>> {
         let (node, borrowing) = (self.node, slots.borrowing);
-        let counts = counts.to_vec();
-        let found =
-            slots.assign_in_any_way(self.quota, node, borrowing, config.fungibility, counts);
-        self.without_preemption(found.ok()?, borrowing).ok()
+        let found = slots.assign_in_any_way(
+            self.quota,
+            node,
+            borrowing,
+            config.fungibility,
+            counts.to_vec(),
+        );
+        let found = self.without_preemption(found.ok()?, borrowing).ok()?;
+        let own = self.nominal_for_nominated(&found, slots, config, counts);
+        own.or(Some(found))
     }
 
     /// Whether a combination of flavors that requires no preemption is taken before the preferred one that does. For one
@@ -283,7 +289,13 @@ impl<'s> Assigner<'s> {
         let is_accepted =
             |cell, amount| most.get(&cell).is_some_and(|most: &Amount| amount <= *most);
         let (at, counts) = ((node, borrowing), counts.to_vec());
-        let found = slots.assign_least_lacking(self.quota, at, counts, is_accepted)?;
+        let lacking_with = if is_nominal {
+            Borrowing::Forbidden
+        } else {
+            borrowing
+        };
+        let found =
+            slots.assign_least_lacking(self.quota, at, lacking_with, counts, is_accepted)?;
         match self.without_preemption(found, borrowing) {
             Ok(result) => Some(result),
             Err(found) => {

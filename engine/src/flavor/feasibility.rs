@@ -125,23 +125,23 @@ impl Slots {
     ) -> Option<RequestedUsage> {
         let counts: Vec<u32> = shape.pod_sets.iter().map(fewest_pods).collect();
         let is_within = |cell, amount| amount <= tree.nominal(node, cell);
-        self.least_lacking(tree, node, &counts, is_within)
+        self.least_lacking(tree, (node, Borrowing::Forbidden), &counts, is_within)
     }
 
     /// The usage of so many pods in the way that lacks least, of those of which each amount is accepted: of what it
-    /// requests, the largest part that is not unused nominal quota in the planned view, then the next largest, so that
-    /// nobody is evicted for what is unused in another flavor. Of equal ones it is the first. What is not accepted must
+    /// requests, the largest part that is not available in the planned view with this borrowing, then the next largest, so
+    /// that nobody is evicted for what is unused in another flavor. Of equal ones it is the first. What is not accepted must
     /// not be with more usage either.
     pub(super) fn least_lacking(
         &self,
         tree: &QuotaTree,
-        node: NodeId,
+        (node, borrowing): (NodeId, Borrowing),
         counts: &[u32],
         is_accepted: impl Fn(FlavorResourceId, Amount) -> bool,
     ) -> Option<RequestedUsage> {
         let places = self.places(counts);
         let are_accepted = |requested: &RequestedUsage| are_all(requested, &is_accepted);
-        let unused = |cell| tree.available(View::Planned, node, cell, Borrowing::Forbidden);
+        let unused = |cell| tree.available(View::Planned, node, cell, borrowing);
         let lacking = |requested: &RequestedUsage| {
             let requested = requested.iter();
             let lacking = requested.map(|(cell, amount)| {

@@ -230,16 +230,17 @@ impl Slots {
     }
 
     /// Assigns flavors of which each amount is accepted, whether it is available or not. Of several ways it is the one
-    /// that [lacks least](Slots::least_lacking).
+    /// that [lacks least](Slots::least_lacking) with `lacking_with`.
     pub(crate) fn assign_least_lacking(
         &self,
         quota: &QuotaTree,
         (node, borrowing): (NodeId, Borrowing),
+        lacking_with: Borrowing,
         counts: Vec<u32>,
         is_accepted: impl Fn(FlavorResourceId, Amount) -> bool,
     ) -> Option<Assignment<'_>> {
         let places = self.places(&counts);
-        let least = self.least_lacking(quota, node, &counts, &is_accepted)?;
+        let least = self.least_lacking(quota, (node, lacking_with), &counts, &is_accepted)?;
         let are_accepted = |requested: &RequestedUsage| are_all(requested, &is_accepted);
         let found = first_way(&places, are_accepted, |requested| *requested == least);
         let WaySearch::Found(chosen, requested) = found else {

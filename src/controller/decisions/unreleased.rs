@@ -117,6 +117,11 @@ impl Controller {
     pub(in crate::controller) fn is_still_wanted(&self, sent: &InFlightWrite) -> bool {
         let subject = &sent.subject;
         if is_admission(&sent.write) {
+            // What is seen admitted can't be admitted by it any more: a conflict says so at once.
+            let record = self.objects.workload_of(subject).map(|(_, record)| record);
+            if record.is_some_and(|record| record.status.admission.is_some()) {
+                return true;
+            }
             let admission = self.engine.admission(&subject.id());
             let queue = admission.map(|admission| admission.queue.as_str());
             let reservation = queue.and_then(|queue| self.cluster.reservations.get(queue));
@@ -126,10 +131,12 @@ impl Controller {
         let Some(root) = self.released_by(&sent.write, subject) else {
             return true;
         };
-        match self.objects.workload_of(&root) {
-            Some((_, record)) => !record.is_evicting() && !record.is_finished(),
-            None => !self.is_still_in_use(&root),
+        if let Some((_, record)) = self.objects.workload_of(&root) {
+            return !record.is_evicting() && !record.is_finished();
         }
+        let pod = subject.pod().and_then(|uid| self.objects.pods.of(uid));
+        let is_unqueued = pod.is_some_and(|(key, pod)| self.is_unqueued(pod, &key.namespace));
+        is_unqueued || !self.is_still_in_use(&root)
     }
 
     /// Whether a release that was to happen at `since` is overdue, and nothing is under way.

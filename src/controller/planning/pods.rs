@@ -127,7 +127,7 @@ impl Controller {
 
     /// Whether the pod's job needs no quota any more: its queue label is gone, and it has no gates. Edits of what is
     /// being deleted are not judged, and say nothing.
-    fn is_unqueued(&self, pod: &PodRecord, namespace: &Arc<str>) -> bool {
+    pub(in crate::controller) fn is_unqueued(&self, pod: &PodRecord, namespace: &Arc<str>) -> bool {
         self.job_of_pod(pod, namespace).is_some_and(|job| {
             let needs_none = job.queue == LabelledQueue::None && !job.is_held();
             job.hold == Hold::Pods && needs_none && !job.deleting

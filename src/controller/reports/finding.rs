@@ -247,7 +247,7 @@ impl Controller {
             Some(Explanation::Admitted { .. }) => State::Admitted,
             Some(Explanation::Finished) => State::Finished,
             Some(Explanation::Inactive) | None if pod.is_released() => State::Admitted,
-            Some(Explanation::Inactive) if pod.deleting => State::Inactive,
+            Some(Explanation::Inactive) | None if pod.deleting => State::Inactive,
             // It backs off, can't be queued, or is written to.
             Some(_) | None => State::Pending,
         };

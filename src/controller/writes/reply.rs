@@ -25,6 +25,8 @@ const UNANSWERED_IN_SILENCE: u32 = 3;
 
 /// When the API server is asked again that has too much to do: its `Retry-After`, which kube does not show.
 const THROTTLED_FOR: Duration = Duration::from_secs(1);
+/// So often in a row a throttled admission keeps its quota: about a minute. A webhook of others may throttle for good.
+const THROTTLED_MAX: u32 = 9;
 
 impl Controller {
     pub(in crate::controller) fn write_ended(&mut self, ended: EndedWrite) {
@@ -102,7 +104,10 @@ impl Controller {
             return self.undecided(sent, message);
         }
         self.writes.answered(&sent.subject);
-        let is_kept = is_throttled && is_admission(&sent.write) && self.is_there(&sent.subject);
+        let is_kept = is_throttled
+            && is_admission(&sent.write)
+            && self.writes.failures(&sent.subject) < THROTTLED_MAX
+            && self.is_there(&sent.subject);
         if !is_kept {
             self.take_back(&sent);
         }

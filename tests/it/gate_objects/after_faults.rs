@@ -221,7 +221,7 @@ async fn a_gate_is_edited_and_deleted_while_it_holds(admission: Admission) -> Re
         apply(json!({"after": object(rule("batch", "Job", "object.status.succeeded > 5"), "prepare", None)})).await?;
         scene.see_told("two", "Gated", "waits for Job.batch \"prepare\": its condition is not true yet").await?;
         apply(json!({"schedule": {"notBefore": {}}})).await?;
-        scene.see_told("two", "Gated", "sluice.dev/not-before is missing").await?;
+        scene.see_told("two", "Gated", "metadata.annotations[sluice.dev/not-before]: Required value").await?;
         // Without its Gate a gate is a plain one, and holds.
         scene.delete("Gate", &name).await?;
         scene.create(&waiting("three", &gate, "prepare").json()).await?;

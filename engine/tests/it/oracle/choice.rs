@@ -159,7 +159,8 @@ impl Scene<'_> {
         };
         let mut ways = self.ways(queue, &least);
         ways.retain(is_own);
-        let way = self.lacks_least(node, ways)?;
+        let left = |cell, wanted| self.left_of(node, cell, wanted);
+        let way = lacks_least(left, ways)?;
         // Who may always take it back need not save it up.
         if queue.preemption.reclaim_within_cohort == ReclaimWithinCohort::Any
             && !self.only_borrowing_forbids_it(workload, node, &way.charge)
@@ -176,36 +177,24 @@ impl Scene<'_> {
 
     /// How much of so much is left of a queue's own.
     fn left_of(&self, node: usize, cell: usize, wanted: i128) -> i128 {
-        let has_room = |amount: i128| {
+        most_of(wanted, |amount: i128| {
             let charge = Charge::from([(cell, amount)]);
             let with = self.planned.with(node, &charge);
             self.tree.fits(self.planned, node, cell, amount)
                 && !self.tree.is_above(&with, node, [cell])
-        };
-        let (mut most, mut too_much) = (0, wanted + 1);
-        while most + 1 < too_much {
-            let middle = most + (too_much - most) / 2;
-            if has_room(middle) {
-                most = middle;
-            } else {
-                too_much = middle;
-            }
-        }
-        most
+        })
     }
 
-    /// The first of the ways that lack least of a queue's own: of the largest part first.
-    fn lacks_least(&self, node: usize, ways: Vec<Assignment>) -> Option<Assignment> {
-        let lacks = |way: &Assignment| {
-            let part = |(cell, wanted): (&usize, &i128)| {
-                let left = self.left_of(node, *cell, *wanted);
-                (wanted - left) * 1_000_000_000 / wanted
-            };
-            let mut parts: Vec<i128> = way.charge.iter().map(part).filter(|p| *p > 0).collect();
-            parts.sort_unstable_by(|one, other| other.cmp(one));
-            parts
-        };
-        ways.into_iter().min_by_key(lacks)
+    /// How much of so much there is room for.
+    fn left_to(&self, workload: &Workload, node: usize, cell: usize, wanted: i128) -> i128 {
+        most_of(wanted, |amount: i128| {
+            self.has_room(
+                workload,
+                self.planned,
+                node,
+                &Charge::from([(cell, amount)]),
+            )
+        })
     }
 
     /// What becomes of one that finds nothing slot by slot. It takes back what is its queue's own and the queue leaves; or
@@ -265,7 +254,14 @@ impl Scene<'_> {
             (is_nominal && is_own) || ((!is_nominal || self.fair.is_some()) && has_enough)
         };
         ways.retain(|way| way.charge.iter().all(is_accepted));
-        let way = self.lacks_least(node, ways)?;
+        let left = |cell, wanted| {
+            if is_nominal {
+                self.left_of(node, cell, wanted)
+            } else {
+                self.left_to(workload, node, cell, wanted)
+            }
+        };
+        let way = lacks_least(left, ways)?;
         let victims = self.victims(queue, workload, &way.charge, tally)?;
         let holder = |victim: &Target| {
             let mut holders = self.holders.iter();
@@ -409,7 +405,11 @@ impl Scene<'_> {
             if may_preempt {
                 return self.slot_by_slot(queue, workload, false, tally);
             }
-            return match self.in_any_way(queue, workload) {
+            let found = self.in_any_way(queue, workload).map(|found| {
+                let own = self.own_for_promised(queue, workload, &found);
+                own.unwrap_or(found)
+            });
+            return match found {
                 Some(found) if found.fits_now => {
                     tally.any_way += 1;
                     AssignmentResult::Now(found)
@@ -864,4 +864,31 @@ pub(crate) fn group_of<'a>(
         .iter()
         .enumerate()
         .find(|(_, group)| group.covered_resources.contains(resource))
+}
+
+/// The largest of all amounts up to this for which there is room.
+fn most_of(wanted: i128, has_room: impl Fn(i128) -> bool) -> i128 {
+    let (mut most, mut too_much) = (0, wanted + 1);
+    while most + 1 < too_much {
+        let middle = most + (too_much - most) / 2;
+        if has_room(middle) {
+            most = middle;
+        } else {
+            too_much = middle;
+        }
+    }
+    most
+}
+
+/// The first of the ways that lack least, if so much of each amount is `left`: of the largest part first.
+fn lacks_least(left: impl Fn(usize, i128) -> i128, ways: Vec<Assignment>) -> Option<Assignment> {
+    let lacks = |way: &Assignment| {
+        let part = |(cell, wanted): (&usize, &i128)| {
+            (wanted - left(*cell, *wanted)) * 1_000_000_000 / wanted
+        };
+        let mut parts: Vec<i128> = way.charge.iter().map(part).filter(|p| *p > 0).collect();
+        parts.sort_unstable_by(|one, other| other.cmp(one));
+        parts
+    };
+    ways.into_iter().min_by_key(lacks)
 }

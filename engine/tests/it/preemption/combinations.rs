@@ -279,3 +279,39 @@ fn whoever_is_nominated_preempts_nobody_where_its_targets_are_enough() {
     script("rather-preempt");
     script("preempt-first");
 }
+
+#[test]
+fn no_own_job_is_preempted_for_a_flavor_where_another_one_can_be_borrowed() {
+    check(
+        "flavor d label=kind:a
+         flavor z label=kind:b
+         flavor s label=kind:c
+         queue q in=c own=lower d.cpu=3 z.cpu=0 s.cpu=2
+         queue o in=c d.cpu=0 z.cpu=2 s.cpu=0
+         held a q d.cpu=1
+         held b q s.cpu=1
+         job j q priority=9 cpu=2 / cpu=3
+         decide => !a(own)",
+    );
+}
+
+#[test]
+fn a_nominee_does_not_borrow_where_nominal_quota_was_taken_back_for_it() {
+    check(
+        "flavor p label=kind:a
+         flavor default label=kind:b
+         flavor x label=kind:c
+         flavor spot label=kind:d
+         queue q in=c preempt-first own=lower reclaim=any p.cpu=4 default.cpu=4 | x.gpu=2 spot.gpu=4
+         queue o in=c p.cpu=0 default.cpu=0 | x.gpu=1 spot.gpu=0
+         held a o priority=9 p.cpu=4
+         held b o priority=9 default.cpu=3
+         held low q spot.gpu=2
+         job j q priority=5 cpu=2 gpu=3
+         decide => !b(reclaim) !low(own)
+         gone b
+         gone low
+         decide => j
+         flavors j => 0.cpu=default 0.gpu=spot",
+    );
+}
