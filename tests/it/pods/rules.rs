@@ -239,6 +239,9 @@ async fn an_admitted_pod_does_not_grow(admission: Admission) -> Result<()> {
                        the pod is admitted";
         assert_eq!(told, admission.of_pod(problem));
         persist(async || resize("500m").await).await?;
+        // Its node has not given anything back yet.
+        scene.see_account("cpu", ("1", "1", "0"), 0).await?;
+        scene.show_resources("runs", "500m").await?;
         scene.see_account("cpu", ("500m", "500m", "0"), 0).await
     })
     .await

@@ -322,18 +322,25 @@ impl Scene<'_> {
     /// Asks for other requests of a pod that runs, for tests of what the API server answers.
     pub async fn resize(&self, pod: &str, cpu: &str) -> kube::Result<Value> {
         // Without this, Kubernetes thinks of a node that is too old to resize.
-        let shown = json!({"status": {"containerStatuses": [
-            { "name": "main", "resources": { "requests": { "cpu": "1" } } },
-        ]}});
+        self.show_resources(pod, "1").await?;
         let (api, params) = (self.api("Pod"), PatchParams::default());
-        api.patch_status(pod, &params, &Patch::Strategic(shown))
-            .await?;
         let asked = json!({"spec": {"containers": [
             { "name": "main", "resources": { "requests": { "cpu": cpu } } },
         ]}});
         let asked = Patch::Strategic(asked);
         let answer = api.patch_subresource("resize", pod, &params, &asked).await;
         answer.map(super::into_value)
+    }
+
+    /// Shows what the node of a pod gives to it, as its kubelet does.
+    pub async fn show_resources(&self, pod: &str, cpu: &str) -> kube::Result<()> {
+        let shown = json!({"status": {"containerStatuses": [
+            { "name": "main", "resources": { "requests": { "cpu": cpu } } },
+        ]}});
+        let api = self.api("Pod");
+        api.patch_status(pod, &PatchParams::default(), &Patch::Strategic(shown))
+            .await?;
+        Ok(())
     }
 
     pub async fn see_so_many(
