@@ -5,7 +5,7 @@ use crate::api::flavor::FlavorFungibility;
 use crate::api::quota::Borrowing;
 use crate::api::share::Share;
 use crate::flavor::options::{FlavorChoice, FlavorOptions, Slot, SlotId, Slots, fewest_pods};
-use crate::flavor::ways::{WaySearch, are_all, first_way, may_fit};
+use crate::flavor::ways::{WaySearch, are_all, first_way, least_way, may_fit};
 use crate::quota::flavor_resources::FlavorResourceId;
 use crate::quota::quota_tree::QuotaTree;
 use crate::quota::usage::RequestedUsage;
@@ -152,16 +152,8 @@ impl Slots {
             lacking.sort_unstable_by(|one, other| other.cmp(one));
             lacking
         };
-        let mut best: Option<(Vec<Share>, RequestedUsage)> = None;
-        // Finds none, so that the search goes on.
-        first_way(&places, are_accepted, |requested| {
-            let lacking = lacking(requested);
-            if best.as_ref().is_none_or(|(least, _)| lacking < *least) {
-                best = Some((lacking, requested.clone()));
-            }
-            false
-        });
-        best.map(|(_, requested)| requested)
+        let (least, _) = least_way(&places, are_accepted, lacking);
+        least
     }
 
     /// Whether each of these amounts could be admitted without any usage.

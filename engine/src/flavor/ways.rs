@@ -89,6 +89,25 @@ pub(super) fn may_fit(places: &[Place<'_>], limit: impl Fn(FlavorResourceId) -> 
     })
 }
 
+/// The usage of the first way of least cost, of those whose usage fits; and whether all ways were tried. See [`first_way`].
+pub(super) fn least_way<C: Ord>(
+    places: &[Place<'_>],
+    fits: impl Fn(&RequestedUsage) -> bool,
+    cost: impl Fn(&RequestedUsage) -> C,
+) -> (Option<RequestedUsage>, bool) {
+    let mut best: Option<(C, RequestedUsage)> = None;
+    // Accepts none, so that the search goes on.
+    let searched = first_way(places, fits, |requested| {
+        let cost = cost(requested);
+        if best.as_ref().is_none_or(|(least, _)| cost < *least) {
+            best = Some((cost, requested.clone()));
+        }
+        false
+    });
+    let were_all_tried = !matches!(searched, WaySearch::TooMany);
+    (best.map(|(_, requested)| requested), were_all_tried)
+}
+
 /// The first way for each slot to have a choice whose usage fits, with that of the slots before it, if all together are
 /// accepted. What does not fit must not fit with more usage either.
 pub(super) fn first_way<'a>(
@@ -274,19 +293,12 @@ impl Slots {
         let is_possible = |requested: &RequestedUsage| self.is_within_most(quota, node, requested);
         let possible: [&dyn Fn(&RequestedUsage) -> bool; 2] = [&is_possible, &|_| true];
         for is_possible in possible {
-            let mut best: Option<(Vec<Share>, RequestedUsage)> = None;
-            // Finds none, so that the search goes on.
-            let searched = first_way(&places, is_possible, |requested| {
-                let parts = self.parts(requested, &lacking);
-                if best.as_ref().is_none_or(|(least, _)| parts < *least) {
-                    best = Some((parts, requested.clone()));
-                }
-                false
-            });
-            if matches!(searched, WaySearch::TooMany) {
+            let parts = |requested: &RequestedUsage| self.parts(requested, &lacking);
+            let (least, were_all_tried) = least_way(&places, is_possible, parts);
+            if !were_all_tried {
                 return None;
             }
-            if let Some((_, least)) = best
+            if let Some(least) = least
                 && let WaySearch::Found(way, _) =
                     first_way(&places, is_possible, |requested| *requested == least)
             {
