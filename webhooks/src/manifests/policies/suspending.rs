@@ -3,7 +3,8 @@
 //!
 //! What is not seen here is all that the templates say: whether an admitted object grows, whether its pods may run on
 //! other nodes, and whether somebody changes the marks by which Sluice knows its pods. The controller compares pods and
-//! requests with what was admitted; nobody compares nodes, nor what a LimitRange or a RuntimeClass adds.
+//! requests with what was admitted, and sees that a running object has lost the label of its pods; nobody compares nodes,
+//! nor what a LimitRange or a RuntimeClass adds.
 
 use k8s_openapi::api::admissionregistration::v1::{Mutation, Validation, Variable};
 
