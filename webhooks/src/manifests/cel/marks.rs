@@ -19,6 +19,17 @@ use crate::manifests::options::Options;
 /// The rule for what is Sluice's to write.
 pub(crate) const BY_SLUICE: &str = "'is set by Sluice alone'";
 
+/// By what Sluice knows the pods of an object: in which map, and the key.
+const MARKS: [(&str, &str); 2] = [
+    ("labels", MANAGED_LABEL),
+    ("annotations", POD_SET_ANNOTATION),
+];
+
+/// CEL: what the metadata of the pods of a set has at a key, in `object`, or in `oldObject` with the suffix `Old`.
+fn entry(suffix: &str, index: usize, map: &str, key: &str) -> String {
+    format!("variables.pod{suffix}{index}.?metadata.?{map}[?'{key}']")
+}
+
 /// CEL, a list: what is wrong with the templates of an object of this kind.
 pub(crate) fn problems(options: &Options, kind: &JobKindSpec) -> String {
     let sets = kind.pod_sets.iter().enumerate();
@@ -62,14 +73,8 @@ pub(crate) fn of_metadata(kind: &JobKindSpec, is_queued: &str) -> String {
     }
     let of_set = |(index, set): (usize, &PodSetRule)| {
         let metadata = Path::parse(set.pod_metadata.as_deref().unwrap_or_default());
-        let marks = [
-            ("labels", MANAGED_LABEL),
-            ("annotations", POD_SET_ANNOTATION),
-        ];
-        let marks = marks.map(|(map, key)| {
-            let of =
-                |suffix: &str| format!("variables.pod{suffix}{index}.?metadata.?{map}[?'{key}']");
-            let (new, old) = (of(""), of("Old"));
+        let marks = MARKS.map(|(map, key)| {
+            let [new, old] = ["", "Old"].map(|suffix| entry(suffix, index, map, key));
             when(
                 &format!("{new} != {old} && (variables.isHeld || {new}.hasValue())"),
                 &forbidden(
@@ -108,9 +113,7 @@ pub(crate) fn of_metadata(kind: &JobKindSpec, is_queued: &str) -> String {
 fn of_set(options: &Options, kind: &JobKindSpec, set: &PodSetRule, index: usize) -> String {
     let template = Path::parse(set.template.as_deref().unwrap_or_default()).field();
     let field = |map: &str, key: &str| text(&format!("{template}.metadata.{map}[{key}]"));
-    let entry = |suffix: &str, map: &str, key: &str| {
-        format!("variables.pod{suffix}{index}.?metadata.?{map}[?'{key}']")
-    };
+    let entry = |suffix: &str, map: &str, key: &str| entry(suffix, index, map, key);
     let annotation = |key: &str| {
         (
             entry("", "annotations", key),
@@ -205,20 +208,13 @@ fn of_set(options: &Options, kind: &JobKindSpec, set: &PodSetRule, index: usize)
     )
 }
 
-/// CEL, a list. What came down into the templates of a child, or into the metadata of its pods, was written there by its owner's controller, and nobody else changes it.
+/// CEL, a list. What came down into the templates of a child, or into the metadata of its pods, was written there by its
+/// owner's controller, and nobody else changes it.
 fn stays(metadata: &str, index: usize) -> String {
-    let marks = [
-        ("labels", MANAGED_LABEL),
-        ("annotations", POD_SET_ANNOTATION),
-    ];
-    let changes = marks.map(|(map, key)| {
-        let entry =
-            |suffix: &str| format!("variables.pod{suffix}{index}.?metadata.?{map}[?'{key}']");
+    let changes = MARKS.map(|(map, key)| {
+        let [new, old] = ["", "Old"].map(|suffix| entry(suffix, index, map, key));
         let field = text(&format!("{metadata}.{map}[{key}]"));
-        when(
-            &format!("{} != {}", entry(""), entry("Old")),
-            &forbidden(&field, BY_SLUICE),
-        )
+        when(&format!("{new} != {old}"), &forbidden(&field, BY_SLUICE))
     });
     all(changes)
 }
