@@ -186,12 +186,11 @@ fn as_allocated(object: &Value) -> Cow<'_, Value> {
             let list = object.pointer(&pointer).and_then(Value::as_array);
             list.into_iter().flatten()
         };
-        let name = |value: &'_ Value| value.get("name").cloned();
-        let mut named = elements(format!("/status/{statuses}"))
-            .filter_map(|status| Some((name(status)?.as_str()?.to_owned(), status)))
-            .collect::<BTreeMap<_, _>>();
+        let named = elements(format!("/status/{statuses}"));
+        let named = named.filter_map(|status| Some((name_of(status)?, status)));
+        let named: BTreeMap<&str, &Value> = named.collect();
         for (index, container) in elements(format!("/spec/{list}")).enumerate() {
-            let status = name(container).and_then(|name| named.remove(name.as_str()?));
+            let status = name_of(container).and_then(|name| named.get(name));
             let at = format!("/spec/{list}/{index}");
             larger.extend(status.and_then(|status| held_beyond(container, status, &at)));
         }
@@ -210,6 +209,10 @@ fn as_allocated(object: &Value) -> Cow<'_, Value> {
         }
     }
     Cow::Owned(pod)
+}
+
+fn name_of(container: &Value) -> Option<&str> {
+    container.get("name")?.as_str()
 }
 
 /// The requests of a container, or of the pod, which lies at `at`, with what `status` says that it still has, if that is
