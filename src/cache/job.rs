@@ -165,8 +165,8 @@ impl JobRecord {
         labels: &QueueLabels,
         defaults: &PodDefaults,
     ) -> Self {
-        if kind.reads_head() {
-            put_head_into_data(&mut object, kind);
+        if kind.reads_metadata() {
+            put_metadata_into_data(&mut object, kind);
         }
         let metadata = &object.metadata;
         let own_labels = metadata.labels.clone().unwrap_or_default();
@@ -311,14 +311,14 @@ impl JobRecord {
 
 /// Puts type and metadata where the expressions of a JobKind find them: a `DynamicObject` keeps them apart. They are as
 /// the webhooks see them: without maps that are empty, as the API server stores none. Who wrote which field is left out.
-fn put_head_into_data(object: &mut DynamicObject, kind: &CompiledKind) {
+fn put_metadata_into_data(object: &mut DynamicObject, kind: &CompiledKind) {
     object.metadata.managed_fields = None;
     let Ok(Value::Object(mut metadata)) = serde_json::to_value(&object.metadata) else {
         return violated("metadata can be written as JSON");
     };
     metadata.retain(|_, value| value.as_object().is_none_or(|map| !map.is_empty()));
     let Value::Object(data) = &mut object.data else {
-        return;
+        return violated("an object has fields");
     };
     let api_version = api_version(&kind.group, &kind.version);
     data.insert("apiVersion".to_owned(), api_version.into());

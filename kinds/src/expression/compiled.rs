@@ -201,9 +201,9 @@ impl Expression {
     }
 
     /// Whether it names what every object has: its type or its metadata.
-    pub(crate) fn reads_head(&self) -> bool {
-        let is_head = |key| ["apiVersion", "kind", "metadata"].contains(&key);
-        self.keys("object").any(is_head)
+    pub(crate) fn reads_metadata(&self) -> bool {
+        let is_metadata = |key| ["apiVersion", "kind", "metadata"].contains(&key);
+        self.keys("object").any(is_metadata)
     }
 
     /// Where `reference` stands in the text, as ` at 1:12`, if that is known.

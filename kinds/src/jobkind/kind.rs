@@ -164,12 +164,12 @@ impl CompiledKind {
     }
 
     /// Whether an expression names the type or the metadata of an object, so that objects have to be read with these.
-    pub fn reads_head(&self) -> bool {
+    pub fn reads_metadata(&self) -> bool {
         let of_object = self.expressions().map(|(_, expression)| expression);
         let refusals = self.refusals.iter().map(|refusal| &refusal.when);
         let of_sets = self.rules.iter().flat_map(Rule::expressions);
         let mut all = of_object.chain(refusals).chain(of_sets);
-        all.any(Expression::reads_head)
+        all.any(Expression::reads_metadata)
     }
 
     /// Whether only the pods of an object tell what they ask for: each is admitted by itself.
@@ -241,7 +241,7 @@ impl CompiledKind {
         self.pod_sets_by(object, &|key| annotation_text(object, key), defaults)
     }
 
-    /// The same, where `object` needs metadata only for expressions ([`CompiledKind::reads_head`]): `annotation` says
+    /// The same, where `object` needs metadata only for expressions ([`CompiledKind::reads_metadata`]): `annotation` says
     /// what it has at a key.
     ///
     /// # Errors

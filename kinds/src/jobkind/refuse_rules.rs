@@ -46,7 +46,7 @@ impl Refusal {
 
 impl CompiledKind {
     /// Why the kind's controller would never run `object`, which is held so; nothing, if it would.
-    /// `object` needs metadata only for expressions ([`CompiledKind::reads_head`]).
+    /// `object` needs metadata only for expressions ([`CompiledKind::reads_metadata`]).
     pub fn refusals(&self, object: &Value, hold: Hold) -> Vec<Problem> {
         let applies = |refusal: &&Refusal| match refusal.scope {
             RefuseScope::All => true,

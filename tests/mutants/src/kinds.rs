@@ -77,8 +77,8 @@ pub(crate) static MUTANTS: &[Mutant] = &[
         "a JobKind whose expressions name the metadata reads no object",
         "src/cache/job.rs",
         (
-            "if kind.reads_head() {",
-            "if kind.reads_head() && kind.group.is_empty() {",
+            "if kind.reads_metadata() {",
+            "if kind.reads_metadata() && kind.group.is_empty() {",
         ),
         Unit("src", "expressions_may_name_what_every_object_has"),
     ),
