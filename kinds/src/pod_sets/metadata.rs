@@ -1,5 +1,5 @@
 //! Where an object has the metadata of its pods. Of templates that are not in the object, or whose place it names itself,
-//! nothing is known here. What a label means is not known here: see `gates/labels.rs` and `read`.
+//! nothing is known here. What a label means is in `gates/labels.rs` and `read`.
 
 use serde_json::Value;
 use sluice_crds::PodSetRule;

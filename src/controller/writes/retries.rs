@@ -25,9 +25,9 @@ impl Controller {
         self.not_before(subject, write, Duration::ZERO);
     }
 
-    /// The same, so much later.
-    pub(super) fn not_before(&mut self, subject: &Subject, write: &Write, least: Duration) {
-        let wait = self.writes.back_off(subject, write).saturating_add(least);
+    /// The same, and later by `more` than the backoff alone.
+    pub(super) fn not_before(&mut self, subject: &Subject, write: &Write, more: Duration) {
+        let wait = self.writes.back_off(subject, write).saturating_add(more);
         self.wake_after(wait, Wake::Retry(subject.clone()));
         self.sync(subject);
     }

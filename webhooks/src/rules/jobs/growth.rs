@@ -13,7 +13,7 @@ use crate::rules::queue_label::QueueLabel;
 /// What every refusal ends with.
 pub(crate) const ADVICE: &str = "while the job is admitted; suspend the job in the same update, and it is queued with the new value";
 
-/// The same of a child, which can't be queued anew.
+/// The same of a child, which can't be queued again.
 const ADVICE_OF_CHILD: &str = "while the job that it belongs to is admitted";
 
 /// The rules for the number of pods, and for their claims for devices.
@@ -69,11 +69,11 @@ pub(crate) fn check(old: &Value, new: &Value, kind: &CompiledKind) -> Vec<Proble
     }
 }
 
-/// What is wrong with editing a child of an admitted job, by somebody else than the controller of its owner. That it asks
-/// for no more than its owner was admitted with is seen to by the controller, which knows the owner.
+/// What is wrong with editing a child of an admitted job, by somebody else than the controller of its owner. The owner is not
+/// known here: it was admitted if the templates of the child have the mark. The controller compares the requests of the child
+/// with what its owner was admitted with.
 ///
-/// The webhook does not: a child has the mark in its templates if its owner was admitted. `left` is the queue label that it
-/// loses: without that label nobody asks the webhook about the next edit.
+/// `left` is the queue label that the child loses: without that label nobody asks the webhook about the next edit.
 pub(crate) fn check_child(
     old: &Value,
     new: &Value,
