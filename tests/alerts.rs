@@ -218,7 +218,7 @@ const ROWS: [Row<'_>; 24] = [
             "sluice_webhook_requests_total{webhook=\"mutate\",verdict=\"retry\"}",
             "0x3 0+2x25 50x40",
         )],
-        (20, &[("webhook", "jobs")]),
+        (20, &[("webhook", "mutate")]),
         50,
     ),
     (
@@ -246,7 +246,7 @@ const ROWS: [Row<'_>; 24] = [
                 "0x3 0+9x30 270x50",
             ),
         ],
-        (25, &[("webhook", "jobs")]),
+        (25, &[("webhook", "mutate")]),
         60,
     ),
     (
