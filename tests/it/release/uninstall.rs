@@ -262,7 +262,7 @@ async fn only_where_sluice_is_it_is_taken_away() -> Result<()> {
             (format!("--system-namespace={ns}"), not_there.as_str()),
             (
                 "--system-namespace=".to_owned(),
-                "error: \"\" is not a valid namespace name\n",
+                "error: --system-namespace \"\": must be a lowercase RFC 1123 subdomain\n",
             ),
         ] {
             let (code, told, left) = uninstall(bed, &["--release-jobs", flag.as_str()]).await?;
