@@ -1,4 +1,4 @@
-//! Finds the elements and pod templates that a rule is about in an object, and counts their pods. What a template asks for is in `read/requests.rs`.
+//! Finds the elements and pod templates that a rule is about in an object, and counts their pods. What a template asks for is in `read/requests`.
 
 use std::borrow::Cow;
 use std::sync::Arc;

@@ -59,7 +59,10 @@ async fn the_life_of_a_train_job() -> Result<()> {
         "apiVersion": "trainer.kubeflow.org/v1alpha1",
         "kind": "TrainJob",
         "metadata": {"name": "train"},
-        "spec": {"runtimeRef": {"name": "endless"}, "trainer": {"numNodes": 3}},
+        // One CPU in the pods: the API server rounds up to thousandths, but not in custom resources.
+        "spec": {"runtimeRef": {"name": "endless"}, "trainer": {
+            "numNodes": 3, "resourcesPerNode": {"requests": {"cpu": "0.9999"}},
+        }},
     });
     let subject = Subject {
         resource: resource(&object, "trainjobs"),

@@ -105,7 +105,7 @@ pub(crate) static MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "the defaults of containers stand for a pod-level limit",
-        "kinds/src/read/requests.rs",
+        "kinds/src/read/requests/mod.rs",
         (
             "let declared = self.containers(pod, field, &no_defaults);",
             "let declared = self.containers(pod, field, &self.defaults.container_requests.clone());",

@@ -1,0 +1,213 @@
+//! Pods and what is counted for them.
+
+use serde_json::json;
+
+use super::*;
+
+fn defaults() -> PodDefaults {
+    PodDefaults {
+        container_requests: [("memory".to_owned(), 64 * NANOS)].into(),
+        overheads: [(
+            "kata".to_owned(),
+            [("cpu".to_owned(), NANOS / 4)].into(),
+        )]
+        .into(),
+    }
+}
+
+fn shown(pod: &Value, defaults: &PodDefaults) -> Vec<String> {
+    pod_requests(pod, "spec", defaults)
+        .unwrap()
+        .into_iter()
+        .map(|(name, nanos)| format!("{name}={}", Quantity::of(&name, nanos)))
+        .collect()
+}
+
+#[test]
+fn counts_what_the_scheduler_counts() {
+    let container = |cpu: &str| json!({"resources": {"requests": {"cpu": cpu}}});
+    let sidecar =
+        |cpu: &str| json!({"restartPolicy": "Always", "resources": {"requests": {"cpu": cpu}}});
+    let cases = [
+        ("nothing", json!({"containers": [{}]}), vec![]),
+        (
+            "sum",
+            json!({"containers": [container("1"), container("500m")]}),
+            vec!["cpu=1500m"],
+        ),
+        (
+            "limit where the request is missing",
+            json!({"containers": [{"resources": {"requests": {"cpu": "1"}, "limits": {"cpu": "9", "memory": "1Gi"}}}]}),
+            vec!["cpu=1", "memory=1Gi"],
+        ),
+        (
+            "a larger init container",
+            json!({"initContainers": [container("4")], "containers": [container("1")]}),
+            vec!["cpu=4"],
+        ),
+        (
+            "a sidecar runs beside the containers and the init containers after it",
+            json!({"initContainers": [container("5"), sidecar("2"), container("4")], "containers": [container("1")]}),
+            vec!["cpu=6"],
+        ),
+        (
+            "pod-level request stands for the sum",
+            json!({"resources": {"requests": {"cpu": "3"}}, "containers": [container("1")]}),
+            vec!["cpu=3"],
+        ),
+        (
+            "pod-level limit counts where nobody requests",
+            json!({"resources": {"limits": {"cpu": "3", "memory": "1Gi"}}, "containers": [container("1")]}),
+            vec!["cpu=1", "memory=1Gi"],
+        ),
+        (
+            "overhead in the spec",
+            json!({"overhead": {"cpu": "1"}, "containers": [container("1")]}),
+            vec!["cpu=2"],
+        ),
+    ];
+    for (name, pod, expected) in cases {
+        assert_eq!(shown(&pod, &PodDefaults::default()), expected, "{name}");
+    }
+}
+
+#[test]
+fn adds_what_the_api_server_will_add() {
+    let pod = json!({"runtimeClassName": "kata", "containers": [{}, {"resources": {"requests": {"memory": "1"}}}]});
+    assert_eq!(shown(&pod, &defaults()), vec!["cpu=250m", "memory=65"]);
+}
+
+/// The API server fills in pod-level requests before LimitRanger fills in those of containers.
+#[test]
+fn pod_level_requests_come_before_the_defaults_of_containers() {
+    let small = json!({"resources": {"requests": {"memory": "16"}}});
+    let cases = [
+        (
+            "a pod-level limit where no container requests",
+            json!({"resources": {"limits": {"memory": "4Ki"}}, "containers": [{}, {}]}),
+            vec!["memory=4Ki"],
+        ),
+        (
+            "what one container requests, and not the default of the other",
+            json!({"resources": {"limits": {"memory": "4Ki"}}, "containers": [small, {}]}),
+            vec!["memory=16"],
+        ),
+        (
+            "a limit of another resource",
+            json!({"resources": {"limits": {"cpu": "4"}}, "containers": [small, {}]}),
+            vec!["cpu=4", "memory=16"],
+        ),
+        (
+            "no limit at all",
+            json!({"resources": {"requests": {"cpu": "4"}}, "containers": [small, {}]}),
+            vec!["cpu=4", "memory=80"],
+        ),
+        (
+            "a device is requested by containers alone",
+            json!({"resources": {"limits": {"memory": "1"}}, "containers": [
+                {"resources": {"limits": {"nvidia.com/gpu": "2"}}}]}),
+            vec!["memory=1", "nvidia.com/gpu=2"],
+        ),
+    ];
+    for (name, pod, expected) in cases {
+        assert_eq!(shown(&pod, &defaults()), expected, "{name}");
+    }
+}
+
+/// The operators of some kinds store an empty one, which the pod that they make does not have.
+#[test]
+fn an_empty_overhead_is_none() {
+    for overhead in [json!({}), Value::Null] {
+        let pod = json!({"runtimeClassName": "kata", "overhead": overhead, "containers": [{}]});
+        assert_eq!(shown(&pod, &defaults()), ["cpu=250m", "memory=64"], "{pod}");
+    }
+}
+
+#[test]
+fn counts_all_containers_however_many() {
+    let one = json!({"resources": {"requests": {"cpu": "1m"}}});
+    let last = json!({"resources": {"requests": {"cpu": "64"}}});
+    let mut containers = vec![one; 2000];
+    containers.push(last.clone());
+    let pod = json!({"containers": containers});
+    assert_eq!(shown(&pod, &PodDefaults::default()), vec!["cpu=66"]);
+    let mut starting = vec![json!({}); 2000];
+    starting.push(last);
+    let pod = json!({"containers": [{}], "initContainers": starting});
+    assert_eq!(shown(&pod, &PodDefaults::default()), vec!["cpu=64"]);
+}
+
+#[test]
+fn what_cannot_be_counted_is_told_once() {
+    let bad = json!({"resources": {"requests": {"cpu": "lots"}}});
+    let pod = json!({"resources": {"limits": {"cpu": "4"}}, "containers": [bad]});
+    for defaults in [PodDefaults::default(), defaults()] {
+        assert_eq!(pod_requests(&pod, "spec", &defaults).unwrap_err().len(), 1);
+    }
+}
+
+#[test]
+fn names_what_cannot_be_counted() {
+    let pod = json!({"containers": [{"resources": {
+        "requests": {"cpu": "-1", "memory": "lots", "example.com/gpu": "1e400"}}}]});
+    let problems = pod_requests(&pod, "spec.template.spec", &PodDefaults::default()).unwrap_err();
+    let texts: Vec<String> = problems.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        texts,
+        [
+            "spec.template.spec.containers[0].resources.requests[cpu]: Invalid value: \"-1\": must be greater than or equal to 0",
+            "spec.template.spec.containers[0].resources.requests[example.com/gpu]: Invalid value: \"1e400\": is too large to be counted: must be below 1e29",
+            "spec.template.spec.containers[0].resources.requests[memory]: Invalid value: \"lots\": must be a quantity: a number with an optional suffix (such as \"500m\", \"2\", \"1.5Gi\" or \"1e3\")",
+        ]
+    );
+}
+
+/// Done in the square of what is written, this would take many minutes.
+#[test]
+fn many_containers_and_many_resources_cost_no_more_than_their_text() {
+    let many: serde_json::Map<_, _> = (0..8000)
+        .map(|number| (format!("example.com/{number}"), json!("1")))
+        .collect();
+    let mut init = vec![json!({"restartPolicy": "Always"}); 4000];
+    init.insert(
+        0,
+        json!({"restartPolicy": "Always", "resources": {"limits": many}}),
+    );
+    init.extend(vec![json!({}); 4000]);
+    let pod = json!({"containers": vec![json!({}); 4000], "initContainers": init});
+    let limit_range = (0..8000).map(|number| (format!("example.org/{number}"), 1));
+    for defaults in [Amounts::new(), limit_range.collect()] {
+        let defaults = PodDefaults {
+            container_requests: defaults,
+            ..PodDefaults::default()
+        };
+        let requests = pod_requests(&pod, "spec", &defaults).unwrap();
+        let expected = 8000 + defaults.container_requests.len();
+        assert_eq!(requests.len(), expected);
+    }
+}
+
+/// So it stores a pod of a template that it stores as it is.
+#[test]
+fn fractions_are_rounded_up_to_thousandths_as_the_api_server_does() {
+    let container = |cpu: &str| json!({"resources": {"requests": {"cpu": cpu}}});
+    let cases = [
+        (
+            json!({"containers": [container("0.3333"), container("0.3333")]}),
+            vec!["cpu=668m"],
+        ),
+        (json!({"containers": [container("1n")]}), vec!["cpu=1m"]),
+        (json!({"containers": [container("334m")]}), vec!["cpu=334m"]),
+        (
+            json!({"containers": [{"resources": {"limits": {"memory": "1.0001Gi"}}}]}),
+            vec!["memory=1073849198183m"],
+        ),
+        (
+            json!({"resources": {"requests": {"cpu": "0.0001"}}, "overhead": {"cpu": "0.0001"}}),
+            vec!["cpu=2m"],
+        ),
+    ];
+    for (pod, expected) in cases {
+        assert_eq!(shown(&pod, &PodDefaults::default()), expected, "{pod}");
+    }
+}
