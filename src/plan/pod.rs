@@ -92,10 +92,10 @@ fn forged<'a>(pod: &'a PodRecord, job: &JobRecord, waits_by_pods: bool) -> BTree
 
 /// That a pod waits for gates that its object lists and has never had, if so.
 pub fn forged_gates(pod: &PodRecord, job: &JobRecord, waits_by_pods: bool) -> Option<Note> {
-    let mut forged = forged(pod, job, waits_by_pods);
-    forged.retain(|gate| pod.other_gates.iter().any(|other| **other == **gate));
+    let forged = forged(pod, job, waits_by_pods);
+    let forged: Vec<&str> = forged.intersection(&listed(pod)).copied().collect();
     (!forged.is_empty()).then(|| {
-        let gates = Vec::from_iter(forged).join(", ");
+        let gates = forged.join(", ");
         Note::warning(
             "GatesLeft",
             format!(
@@ -103,6 +103,11 @@ pub fn forged_gates(pod: &PodRecord, job: &JobRecord, waits_by_pods: bool) -> Op
             ),
         )
     })
+}
+
+/// The scheduling gates in the spec of a pod, but for Sluice's own.
+fn listed(pod: &PodRecord) -> BTreeSet<&str> {
+    pod.other_gates.iter().map(|gate| &**gate).collect()
 }
 
 /// The scheduling gates of a pod that stand for gates which it never had itself.
@@ -129,10 +134,10 @@ pub fn left_gated(pod: &PodRecord) -> Option<Note> {
     let HeldBy::Gates(own) = HeldBy::of(&pod.gates) else {
         return None;
     };
+    let listed = listed(pod);
     let left: Vec<_> = came_down(pod)
         .into_iter()
-        .filter(|gate| !own.contains(*gate))
-        .filter(|gate| pod.other_gates.iter().any(|other| **other == **gate))
+        .filter(|gate| !own.contains(*gate) && listed.contains(gate))
         .collect();
     (!left.is_empty()).then(|| {
         Note::warning(
