@@ -1,7 +1,7 @@
 //! The part of a pod template that steers pods to nodes: reading it, and the flavor's share in it.
 //! The engine decides which flavor a job gets.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::{NodeSelectorTerm, Toleration};
 use serde_json::Value;
@@ -37,9 +37,21 @@ impl Placement {
         let mut rest = self.clone();
         rest.node_selector
             .retain(|key, value| other.node_selector.get(key) != Some(value));
+        let said: BTreeSet<_> = other.tolerations.iter().map(fields).collect();
         rest.tolerations
-            .retain(|toleration| !other.tolerations.contains(toleration));
+            .retain(|toleration| !said.contains(&fields(toleration)));
         rest
+    }
+
+    /// Whether pods placed so may run on nodes on which those placed by `was` may not.
+    pub fn allows_other_nodes_than(&self, was: &Self) -> bool {
+        let mut selected = was.node_selector.iter();
+        let tolerated: BTreeSet<_> = was.tolerations.iter().map(fields).collect();
+        selected.any(|(key, value)| self.node_selector.get(key) != Some(value))
+            || self
+                .tolerations
+                .iter()
+                .any(|toleration| !tolerated.contains(&fields(toleration)))
     }
 
     /// This placement with `more` added: labels of `more` win, tolerations that are there already
@@ -48,13 +60,24 @@ impl Placement {
     pub fn with(&self, more: &Self) -> Self {
         let mut merged = self.clone();
         merged.node_selector.extend(more.node_selector.clone());
-        for toleration in &more.tolerations {
-            if !merged.tolerations.contains(toleration) {
-                merged.tolerations.push(toleration.clone());
-            }
-        }
+        let mut said: BTreeSet<_> = self.tolerations.iter().map(fields).collect();
+        let new = more.tolerations.iter();
+        let new = new.filter(|toleration| said.insert(fields(toleration)));
+        merged.tolerations.extend(new.cloned());
         merged
     }
+}
+
+/// All that a toleration says, by which it is found among others: nobody bounds their number.
+fn fields(toleration: &Toleration) -> ([&Option<String>; 4], Option<i64>) {
+    let Toleration {
+        key,
+        operator,
+        value,
+        effect,
+        toleration_seconds,
+    } = toleration;
+    ([key, operator, value, effect], *toleration_seconds)
 }
 
 /// The terms of the required node affinity of the pod spec `pod`.

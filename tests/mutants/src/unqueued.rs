@@ -311,7 +311,7 @@ pub(crate) static MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "containers beyond the 1,024th are not counted",
-        "kinds/src/read/requests.rs",
+        "kinds/src/read/requests/mod.rs",
         (
             "list.map_or(&[][..], Vec::as_slice)",
             "list.map_or(&[][..], |list| list.get(..1024).unwrap_or(list))",
@@ -320,10 +320,10 @@ pub(crate) static MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "the pods of an admitted job may be made for other nodes",
-        "webhooks/src/rules/jobs/growth.rs",
+        "kinds/src/read/template.rs",
         (
-            "selected.any(|(key, value)| selects.get(key) != Some(value))",
-            "selected.any(|(key, _)| selects.get(key).is_none())",
+            "selected.any(|(key, value)| self.node_selector.get(key) != Some(value))",
+            "selected.any(|(key, _)| self.node_selector.get(key).is_none())",
         ),
         Unit(
             "webhooks",

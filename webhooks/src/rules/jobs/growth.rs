@@ -194,10 +194,6 @@ fn check_unrequested(
 
 /// Whether pods may run on nodes that they could not run on before.
 fn allows_other_nodes(was: &PodSetView, is: &PodSetView) -> bool {
-    let selects = &is.placement.node_selector;
-    let mut selected = was.placement.node_selector.iter();
-    let mut tolerations = is.placement.tolerations.iter();
-    selected.any(|(key, value)| selects.get(key) != Some(value))
-        || tolerations.any(|toleration| !was.placement.tolerations.contains(toleration))
+    is.placement.allows_other_nodes_than(&was.placement)
         || was.required_affinity != is.required_affinity
 }
