@@ -13,7 +13,7 @@ use tracing::warn;
 use super::Controller;
 use crate::cache::pods::QuotaOf;
 use crate::cache::{JobRecord, PodRecord, Subject, Uid, WorkloadRecord};
-use crate::controller::writes::in_flight::Kind;
+use crate::plan::WriteKind;
 use crate::plan::engine_state::{self, PodSituation, may_run_without_workload, time};
 use crate::plan::evictions::stall;
 use crate::plan::evictions::unused_quota;
@@ -46,9 +46,9 @@ impl Controller {
             unused,
             bound_pods: &|| self.bound_pods(subject),
             may_be_admitted: self.writes.may_be_admitted(subject),
-            awaits_reply: in_flight.is_some_and(|kind| kind != Kind::Explanation)
+            awaits_reply: in_flight.is_some_and(|kind| kind != WriteKind::Explanation)
                 && self.engine.admission(&id).is_some(),
-            is_free: in_flight.is_none_or(|kind| kind == Kind::Explanation)
+            is_free: in_flight.is_none_or(|kind| kind == WriteKind::Explanation)
                 && !self.writes.is_backing_off(subject),
             may_wait: &|| self.may_wait(subject, workload),
         };

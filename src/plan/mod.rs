@@ -28,4 +28,4 @@ pub mod writes;
 mod tests;
 
 pub use writes::plan_and_notes::{Note, Plan};
-pub use writes::write::{JobPatch, JobPurpose, PodPurpose, StatusPurpose, Write};
+pub use writes::write::{JobPatch, JobPurpose, PodPurpose, StatusPurpose, Write, WriteKind};

@@ -13,7 +13,7 @@ use tracing::info;
 
 use crate::cache::{JobKey, JobRecord, Subject};
 use crate::controller::Controller;
-use crate::controller::writes::in_flight::Kind;
+use crate::plan::WriteKind;
 use crate::plan::engine_state::may_run_without_workload;
 use crate::process::clock::{Moment, Now};
 
@@ -126,7 +126,7 @@ impl Controller {
             }
             waits
         });
-        subjects.retain(|subject| self.writes.of(subject) == Some(Kind::Queueing));
+        subjects.retain(|subject| self.writes.of(subject) == Some(WriteKind::Queueing));
         stopping.retain(|key| self.objects.job(key).is_some_and(may_run));
     }
 

@@ -12,7 +12,8 @@ use sluice_crds::Reservation;
 use super::evictions::Eviction;
 use crate::cache::{JobRecord, Subject, WorkloadRecord};
 use crate::controller::Controller;
-use crate::controller::writes::in_flight::{InFlightWrite, is_admission};
+use crate::controller::writes::in_flight::InFlightWrite;
+use crate::plan::WriteKind;
 use crate::plan::evictions::cause::Cause;
 use crate::plan::evictions::unused_quota::{REFUSAL_NEWS, recovery_timeout, release_timeout};
 use crate::process::clock::Moment;
@@ -116,7 +117,7 @@ impl Controller {
     /// from others, and the release of a pod as long as its job or group keeps its quota.
     pub(in crate::controller) fn is_still_wanted(&self, sent: &InFlightWrite) -> bool {
         let subject = &sent.subject;
-        if is_admission(&sent.write) {
+        if sent.kind() == WriteKind::Admission {
             // What is seen admitted can't be admitted by it any more: a conflict says so at once.
             let record = self.objects.workload_of(subject).map(|(_, record)| record);
             if record.is_some_and(|record| record.status.admission.is_some()) {

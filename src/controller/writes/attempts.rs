@@ -7,7 +7,7 @@ use super::doubts::Doubts;
 use crate::api::write::operation;
 use crate::cache::Subject;
 use crate::plan::progress::told;
-use crate::plan::{JobPurpose, StatusPurpose, Write};
+use crate::plan::{StatusPurpose, Write, WriteKind};
 use crate::process::clock::Moment;
 use crate::process::hashing::HashMap;
 
@@ -72,14 +72,15 @@ impl Attempts {
 
     /// A write has succeeded. Returns whether it may be expected to last.
     pub(super) fn succeeded(&mut self, subject: &Subject, write: &Write, now: Moment) -> bool {
-        // What a job waits for changes by itself: to say so again is no struggle with anybody.
-        if is_explanation(write) {
-            self.failed.remove(subject);
-            return true;
-        }
-        // A step of a release that may fail, or be reverted, tells nothing of that.
-        if prepares_release(write) {
-            return true;
+        match write.kind() {
+            // What a job waits for changes by itself: to say so again is no struggle with anybody.
+            WriteKind::Explanation => {
+                self.failed.remove(subject);
+                return true;
+            }
+            // A step of a release that may fail, or be reverted, tells nothing of that.
+            WriteKind::Preparation => return true,
+            _ => {}
         }
         let words = in_words(write);
         let before = self.repeated.remove(subject).filter(|before| {
@@ -150,28 +151,6 @@ fn in_words(write: &Write) -> String {
         _ => String::new(),
     };
     operation(write).to_owned() + &says
-}
-
-/// Whether this write comes before the release of a job.
-fn prepares_release(write: &Write) -> bool {
-    matches!(
-        write,
-        Write::PatchJob {
-            purpose: JobPurpose::Prepare | JobPurpose::ClearStartTime,
-            ..
-        }
-    )
-}
-
-/// Whether this write says what a job waits for.
-fn is_explanation(write: &Write) -> bool {
-    matches!(
-        write,
-        Write::SetWorkloadStatus {
-            purpose: StatusPurpose::Explain,
-            ..
-        }
-    )
 }
 
 #[cfg(test)]

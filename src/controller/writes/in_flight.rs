@@ -6,7 +6,7 @@ use kube::api::ApiResource;
 use crate::api::fair_queue::FairQueue;
 use crate::api::write::Reply;
 use crate::cache::Subject;
-use crate::plan::{JobPurpose, Note, PodPurpose, StatusPurpose, Write};
+use crate::plan::{Note, Write, WriteKind};
 use crate::process::hashing::HashMap;
 use crate::process::invariants::violated;
 
@@ -28,6 +28,13 @@ pub struct InFlightWrite {
     pub notes: Vec<Note>,
 }
 
+impl InFlightWrite {
+    /// What the write means.
+    pub fn kind(&self) -> WriteKind {
+        self.write.kind()
+    }
+}
+
 /// A write that has ended.
 #[derive(Debug)]
 pub struct EndedWrite {
@@ -44,51 +51,32 @@ pub struct InFlightWrites {
     explaining: FairQueue<InFlightWrite>,
     running: usize,
     /// What is under way or waits, by subject.
-    by_subject: HashMap<Subject, Kind>,
+    by_subject: HashMap<Subject, WriteKind>,
     explaining_now: usize,
     /// Whether anything but explanations was sent since that was last asked.
     has_moved: bool,
 }
 
-/// What a write means for the engine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// An admission: the engine assumes it.
-    Admission,
-    /// An explanation: the job keeps its place in the queue.
-    Explanation,
-    /// A step of a job's way into its queue.
-    Queueing,
-    /// The release of a job: its pods may run.
-    Release,
-    /// The release of a pod of a job or group: it may run.
-    PodRelease,
-    /// An eviction: of a job or group by its Workload, of a pod by its deletion.
-    Eviction,
-    /// Anything else.
-    Other,
-}
-
 impl InFlightWrites {
     /// What is under way for a job, group or pod.
-    pub fn of(&self, subject: &Subject) -> Option<Kind> {
+    pub fn of(&self, subject: &Subject) -> Option<WriteKind> {
         self.by_subject.get(subject).copied()
     }
 
     /// The jobs and groups whose way into their queue is being written.
     pub fn queueing(&self) -> impl Iterator<Item = &Subject> {
         let all = self.by_subject.iter();
-        all.filter_map(|(subject, kind)| (*kind == Kind::Queueing).then_some(subject))
+        all.filter_map(|(subject, kind)| (*kind == WriteKind::Queueing).then_some(subject))
     }
 
     /// Sends a write as soon as it is its turn. Its subject must have none.
     pub fn send(&mut self, write: InFlightWrite) {
-        let kind = kind_of(&write.write);
+        let kind = write.kind();
         let before = self.by_subject.insert(write.subject.clone(), kind);
         if before.is_some() {
             violated("a subject has one write in flight");
         }
-        let queue = if kind == Kind::Explanation {
+        let queue = if kind == WriteKind::Explanation {
             &mut self.explaining
         } else {
             &mut self.waiting
@@ -98,7 +86,7 @@ impl InFlightWrites {
 
     /// Drops an explanation that has not been sent: there is something better to say.
     pub fn withdraw_explanation(&mut self, subject: &Subject) {
-        if self.of(subject) == Some(Kind::Explanation)
+        if self.of(subject) == Some(WriteKind::Explanation)
             && self
                 .explaining
                 .remove(|write| write.subject == *subject)
@@ -142,107 +130,10 @@ impl InFlightWrites {
             violated("a write that ends was in flight");
         }
         self.running = self.running.saturating_sub(1);
-        if is(write, StatusPurpose::Explain) {
+        if write.kind() == WriteKind::Explanation {
             self.explaining_now = self.explaining_now.saturating_sub(1);
         }
     }
-}
-
-/// What a write means for the engine.
-pub(super) fn kind_of(write: &Write) -> Kind {
-    match write {
-        write if is_admission(write) => Kind::Admission,
-        Write::SetWorkloadStatus {
-            purpose: StatusPurpose::Explain,
-            ..
-        } => Kind::Explanation,
-        Write::CreateWorkload(_)
-        | Write::UpdateWorkloadSpec { .. }
-        | Write::PatchJob {
-            purpose: JobPurpose::Suspend,
-            ..
-        } => Kind::Queueing,
-        write if is_release(write) => Kind::Release,
-        Write::PatchPod {
-            purpose: PodPurpose::Release,
-            ..
-        } => Kind::PodRelease,
-        write if is_eviction(write) => Kind::Eviction,
-        _ => Kind::Other,
-    }
-}
-
-/// Whether this write admits a job or a pod.
-pub fn is_admission(write: &Write) -> bool {
-    matches!(
-        write,
-        Write::SetWorkloadStatus {
-            purpose: StatusPurpose::Admit,
-            ..
-        } | Write::PatchPod {
-            purpose: PodPurpose::Admit,
-            ..
-        }
-    )
-}
-
-/// Whether this write releases a job.
-pub fn is_release(write: &Write) -> bool {
-    matches!(
-        write,
-        Write::PatchJob {
-            purpose: JobPurpose::Release,
-            ..
-        }
-    )
-}
-
-/// Whether a job or pod is released once this write is done.
-pub fn ends_release(write: &Write) -> bool {
-    let is_of_pod = matches!(
-        write,
-        Write::PatchPod {
-            purpose: PodPurpose::Release,
-            ..
-        }
-    );
-    is_of_pod || is_release(write)
-}
-
-/// Whether this write lifts gates.
-pub fn is_lift(write: &Write) -> bool {
-    matches!(
-        write,
-        Write::PatchJob {
-            purpose: JobPurpose::KeepGates,
-            ..
-        } | Write::PatchPod {
-            purpose: PodPurpose::KeepGates,
-            ..
-        }
-    )
-}
-
-/// Whether this write evicts a job, group or pod.
-pub fn is_eviction(write: &Write) -> bool {
-    matches!(
-        write,
-        Write::DeletePod { .. }
-            | Write::SetWorkloadStatus {
-                purpose: StatusPurpose::Evict,
-                ..
-            }
-    )
-}
-
-fn is(write: &InFlightWrite, wanted: StatusPurpose) -> bool {
-    matches!(&write.write, Write::SetWorkloadStatus { purpose, .. } if *purpose == wanted)
-}
-
-/// Whether a write must not be replaced by another one while nobody knows whether it has happened.
-pub fn happens_once(write: &Write) -> bool {
-    let is_release_of_pod = ends_release(write) && !is_release(write);
-    is_release_of_pod || is_admission(write)
 }
 
 #[cfg(test)]

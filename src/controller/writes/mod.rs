@@ -14,12 +14,12 @@ pub(super) mod send;
 use std::time::Duration;
 
 use crate::cache::{Subject, Uid};
-use crate::plan::Write;
+use crate::plan::{Write, WriteKind};
 use crate::process::clock::Moment;
 use crate::process::hashing::HashMap;
 use attempts::{Attempts, IN_DOUBT_FOR};
 use doubts::Doubts;
-use in_flight::{InFlightWrite, InFlightWrites, Kind};
+use in_flight::{InFlightWrite, InFlightWrites};
 
 /// An eviction that is refused, or not answered, for so long fails: what lasts only a moment has nobody else evicted.
 const EVICTION_REFUSED_FOR: Duration = Duration::from_secs(10);
@@ -35,7 +35,7 @@ pub struct Writes {
     in_flight: InFlightWrites,
     attempts: Attempts,
     /// Subjects whose last write has failed, and which one, until they are written to again.
-    backing_off: HashMap<Subject, Kind>,
+    backing_off: HashMap<Subject, WriteKind>,
     /// Writes that happen once at most and that nobody knows the outcome of, to be sent again.
     unanswered: HashMap<Subject, InFlightWrite>,
     /// Releases of jobs that nobody knows the outcome of.
@@ -59,7 +59,7 @@ struct FailingEviction {
 
 impl Writes {
     /// What is in flight for a subject.
-    pub fn of(&self, subject: &Subject) -> Option<Kind> {
+    pub fn of(&self, subject: &Subject) -> Option<WriteKind> {
         self.in_flight.of(subject)
     }
 
@@ -81,7 +81,7 @@ impl Writes {
     /// Whether the subject can be evicted now. A failed write of another kind, such as its release, is no protection
     /// from that.
     pub fn may_evict(&self, subject: &Subject) -> bool {
-        self.is_answered(subject) && self.backing_off.get(subject) != Some(&Kind::Eviction)
+        self.is_answered(subject) && self.backing_off.get(subject) != Some(&WriteKind::Eviction)
     }
 
     /// Whether its eviction has failed before.
@@ -97,12 +97,13 @@ impl Writes {
 
     /// Whether the subject may have been admitted: the engine assumes that.
     pub fn may_be_admitted(&self, subject: &Subject) -> bool {
-        self.of(subject) == Some(Kind::Admission) || self.unanswered.contains_key(subject)
+        self.of(subject) == Some(WriteKind::Admission) || self.unanswered.contains_key(subject)
     }
 
     /// Whether a job may have been released although no watch shows that.
     pub fn may_be_unsuspended(&self, subject: &Subject, now: Moment) -> bool {
-        self.of(subject) == Some(Kind::Release) || self.doubtful_releases.contains(subject, now)
+        self.of(subject) == Some(WriteKind::Release)
+            || self.doubtful_releases.contains(subject, now)
     }
 
     /// Whether a gate may yet turn out to be lifted from the subject.
@@ -118,7 +119,7 @@ impl Writes {
     /// Whether a pod of a job or group may have been released.
     pub fn may_be_released(&self, pod: &Uid) -> bool {
         let subject = Subject::Pod(pod.clone());
-        self.of(&subject) == Some(Kind::PodRelease) || self.unanswered.contains_key(&subject)
+        self.of(&subject) == Some(WriteKind::PodRelease) || self.unanswered.contains_key(&subject)
     }
 
     /// The jobs and groups whose way into their queue is being written.
@@ -184,7 +185,7 @@ impl Writes {
     /// A pod is seen ungated: nobody has to answer its release any more.
     pub fn seen_ungated(&mut self, pod: &Subject) {
         let unanswered = self.unanswered.get(pod);
-        if unanswered.is_some_and(|sent| in_flight::ends_release(&sent.write)) {
+        if unanswered.is_some_and(|sent| sent.kind().ends_release()) {
             self.settle_unanswered(pod);
         }
     }
@@ -231,7 +232,7 @@ impl Writes {
 
     /// A write has succeeded. Returns whether it may be expected to last.
     fn succeeded(&mut self, subject: &Subject, write: &Write, now: Moment) -> bool {
-        if in_flight::is_eviction(write) {
+        if write.kind() == WriteKind::Eviction {
             self.failing_evictions.remove(subject);
         }
         self.attempts.succeeded(subject, write, now)
@@ -239,8 +240,7 @@ impl Writes {
 
     /// A write has failed, or was in vain. Returns how long its subject is not written to.
     fn back_off(&mut self, subject: &Subject, write: &Write) -> Duration {
-        self.backing_off
-            .insert(subject.clone(), in_flight::kind_of(write));
+        self.backing_off.insert(subject.clone(), write.kind());
         self.attempts.wait(subject)
     }
 

@@ -7,16 +7,13 @@ use kube::api::DynamicObject;
 use sluice_engine::Event;
 use tracing::warn;
 
-use super::in_flight::{
-    EndedWrite, InFlightWrite, ends_release, happens_once, is_admission, is_eviction, is_lift,
-    is_release,
-};
+use super::in_flight::{EndedWrite, InFlightWrite};
 use crate::api::events::pod_reference;
 use crate::api::write::Reply;
 use crate::cache::{Source, Subject};
 use crate::controller::Controller;
 use crate::controller::wakes::Wake;
-use crate::plan::{JobPurpose, Note, PodPurpose, StatusPurpose, Write};
+use crate::plan::{JobPurpose, Note, PodPurpose, Write, WriteKind};
 use crate::process::invariants::violated;
 
 /// So many writes in a row that nobody answers, or that are throttled, are not told of: an API server that restarts
@@ -42,7 +39,7 @@ impl Controller {
     }
 
     fn done(&mut self, sent: InFlightWrite, object: Option<DynamicObject>) {
-        let subject = sent.subject.clone();
+        let (subject, kind) = (sent.subject.clone(), sent.kind());
         self.writes.answered(&subject);
         let lasts = self
             .writes
@@ -58,7 +55,7 @@ impl Controller {
         self.told_of(&sent.write, &subject, notes);
         if let Some(root) = self.released_by(&sent.write, &subject) {
             if lasts {
-                if ends_release(&sent.write) {
+                if kind.ends_release() {
                     self.unreleased.forget_refusal(&root);
                 }
             } else {
@@ -100,19 +97,19 @@ impl Controller {
     fn refused(&mut self, sent: InFlightWrite, message: &str, is_throttled: bool) {
         // It was sent before, and may have happened then: that it may not now says nothing of that.
         let now = self.now.moment;
-        if happens_once(&sent.write) && self.writes.is_in_doubt(&sent.subject, now) {
+        if sent.kind().happens_once() && self.writes.is_in_doubt(&sent.subject, now) {
             return self.undecided(sent, message);
         }
         self.writes.answered(&sent.subject);
         let is_kept = is_throttled
-            && is_admission(&sent.write)
+            && sent.kind() == WriteKind::Admission
             && self.writes.failures(&sent.subject) < THROTTLED_MAX
             && self.is_there(&sent.subject);
         if !is_kept {
             self.take_back(&sent);
         }
         self.note_failed_eviction(&sent, !is_throttled);
-        if is_lift(&sent.write) && !self.writes.is_lift_in_doubt(&sent.subject, now) {
+        if sent.kind() == WriteKind::GateLift && !self.writes.is_lift_in_doubt(&sent.subject, now) {
             self.counters.give_back(&sent.subject);
         }
         warn!(subject = %sent.subject, refusal = message, "the API server refuses a write");
@@ -146,10 +143,10 @@ impl Controller {
 
     /// Nobody has answered, so the write may have happened.
     fn unknown(&mut self, sent: InFlightWrite, why: &str) {
-        if happens_once(&sent.write) {
+        if sent.kind().happens_once() {
             self.writes.doubt(&sent.subject, self.now.moment);
         }
-        if is_lift(&sent.write) {
+        if sent.kind() == WriteKind::GateLift {
             self.writes.doubt_lift(&sent.subject, self.now.moment);
         }
         self.note_failed_eviction(&sent, false);
@@ -172,13 +169,13 @@ impl Controller {
         }
         let is_there = self.is_there(&subject);
         let is_seen = self.is_seen_released(&sent);
-        if is_release(&sent.write) && !is_seen {
+        if sent.kind() == WriteKind::Release && !is_seen {
             // Its quota stays in use as long as a watch may show that it was released.
             let wait = self.writes.doubt_release(&subject, self.now.moment);
             self.wake_after(wait, Wake::Plan(subject.clone()));
         }
         let write = sent.write.clone();
-        if !happens_once(&write) {
+        if !write.kind().happens_once() {
             self.take_back(&sent);
         } else if is_there && !is_seen {
             self.writes.keep_unanswered(sent);
@@ -199,13 +196,13 @@ impl Controller {
             }
             Subject::Group(_) => false,
         };
-        ends_release(&sent.write) && is_released
+        sent.kind().ends_release() && is_released
     }
 
     /// Lets others be evicted instead of what can't be, for a while.
     fn note_failed_eviction(&mut self, sent: &InFlightWrite, is_refused: bool) {
         let subject = &sent.subject;
-        if !is_eviction(&sent.write) {
+        if sent.kind() != WriteKind::Eviction {
             return;
         }
         let now = self.now.moment;
@@ -217,15 +214,11 @@ impl Controller {
     /// Undoes what was assumed when the write was sent.
     pub(super) fn take_back(&mut self, sent: &InFlightWrite) {
         let id = sent.subject.id();
-        match &sent.write {
-            write if is_admission(write) => {
+        match sent.kind() {
+            WriteKind::Admission => {
                 self.engine.apply(Event::AdmissionFailed(id));
             }
-            Write::SetWorkloadStatus {
-                purpose: StatusPurpose::Evict,
-                ..
-            }
-            | Write::DeletePod { .. } => {
+            WriteKind::Eviction => {
                 self.engine.apply(Event::EvictionFailed(id));
             }
             _ => {}

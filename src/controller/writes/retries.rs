@@ -3,11 +3,10 @@
 
 use std::time::Duration;
 
-use super::in_flight::is_admission;
 use crate::cache::{Subject, Uid};
 use crate::controller::Controller;
 use crate::controller::wakes::Wake;
-use crate::plan::Write;
+use crate::plan::{Write, WriteKind};
 use crate::process::invariants::violated;
 
 impl Controller {
@@ -35,7 +34,7 @@ impl Controller {
     /// A write has not happened. An admission is tried again at once when it fails for the first time: while a workload backs
     /// off, others may be admitted in its place, also with quota that was freed by preemption for it.
     pub(super) fn not_done(&mut self, subject: &Subject, write: &Write) {
-        if is_admission(write) && self.writes.failures(subject) == 0 {
+        if write.kind() == WriteKind::Admission && self.writes.failures(subject) == 0 {
             self.writes.note_failure(subject);
             self.again(subject);
         } else {
@@ -86,7 +85,7 @@ impl Controller {
             return violated("only a write that nobody has answered is waited for");
         };
         self.take_back(&sent);
-        if is_admission(&sent.write) {
+        if sent.kind() == WriteKind::Admission {
             self.later(subject, &sent.write);
         } else {
             self.again(subject);

@@ -74,7 +74,77 @@ pub enum Write {
     },
 }
 
+/// What a write means, whichever object it changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WriteKind {
+    /// A step of a job's way into its queue.
+    Queueing,
+    /// What a job waits for is told: it keeps its place in the queue.
+    Explanation,
+    /// An admission: the engine assumes it.
+    Admission,
+    /// What has to be written before the templates of a job, or before it is released.
+    Preparation,
+    /// The release of a job: its pods may run.
+    Release,
+    /// The release of a pod of a job or group: it may run.
+    PodRelease,
+    /// An eviction: of a job or group by its Workload, of a pod by its deletion.
+    Eviction,
+    /// A gate of the object's own is lifted, or its deadline has passed.
+    GateLift,
+    /// Anything else.
+    Other,
+}
+
+impl WriteKind {
+    /// Whether a job or pod is released once such a write is done.
+    pub fn ends_release(self) -> bool {
+        matches!(self, Self::Release | Self::PodRelease)
+    }
+
+    /// Whether such a write must not be replaced by another one while nobody knows whether it has happened.
+    pub fn happens_once(self) -> bool {
+        matches!(self, Self::Admission | Self::PodRelease)
+    }
+}
+
 impl Write {
+    /// What it means.
+    pub fn kind(&self) -> WriteKind {
+        match self {
+            Self::CreateWorkload(_) | Self::UpdateWorkloadSpec { .. } => WriteKind::Queueing,
+            Self::SetWorkloadStatus { purpose, .. } => match purpose {
+                StatusPurpose::Admit => WriteKind::Admission,
+                StatusPurpose::Evict => WriteKind::Eviction,
+                StatusPurpose::Explain => WriteKind::Explanation,
+                StatusPurpose::Requeue
+                | StatusPurpose::Finish
+                | StatusPurpose::TakeBack
+                | StatusPurpose::Report
+                | StatusPurpose::Stall => WriteKind::Other,
+            },
+            Self::DeleteWorkload { .. } => WriteKind::Other,
+            Self::PatchJob { purpose, .. } => match purpose {
+                JobPurpose::Suspend => WriteKind::Queueing,
+                JobPurpose::Prepare | JobPurpose::ClearStartTime => WriteKind::Preparation,
+                JobPurpose::Release => WriteKind::Release,
+                JobPurpose::KeepGates => WriteKind::GateLift,
+                JobPurpose::Restore => WriteKind::Other,
+            },
+            Self::PatchPod { purpose, .. } => match purpose {
+                PodPurpose::Admit => WriteKind::Admission,
+                PodPurpose::Release => WriteKind::PodRelease,
+                PodPurpose::KeepGates => WriteKind::GateLift,
+                PodPurpose::LiftGates
+                | PodPurpose::Relabel
+                | PodPurpose::Evict
+                | PodPurpose::TimeOut => WriteKind::Other,
+            },
+            Self::DeletePod { .. } => WriteKind::Eviction,
+        }
+    }
+
     /// The namespace of what is written.
     pub(crate) fn namespace(&self) -> Arc<str> {
         match self {

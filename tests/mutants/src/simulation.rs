@@ -88,13 +88,13 @@ pub(crate) static MUTANTS: &[Mutant] = &[
     mutant(
         "an admission without an answer counts as failed",
         "src/controller/writes/reply.rs",
-        "if !happens_once(&write) {\n            self.take_back(&sent);",
+        "if !write.kind().happens_once() {\n            self.take_back(&sent);",
         "if true {\n            self.take_back(&sent);",
     ),
     mutant(
         "an admission that is refused when it is sent again counts as failed",
         "src/controller/writes/reply.rs",
-        "if happens_once(&sent.write) && self.writes.is_in_doubt(&sent.subject, now) {",
+        "if sent.kind().happens_once() && self.writes.is_in_doubt(&sent.subject, now) {",
         "if false {",
     ),
     mutant(
