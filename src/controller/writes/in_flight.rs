@@ -44,6 +44,17 @@ pub struct EndedWrite {
     pub reply: Reply,
 }
 
+/// Why a write did not happen, or may not have happened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Failure {
+    /// The API server refuses it.
+    Refused,
+    /// The API server has too much to do.
+    Throttled,
+    /// Nobody has answered.
+    Unanswered,
+}
+
 /// The writes in flight, and those that wait for their turn.
 #[derive(Default)]
 pub struct InFlightWrites {

@@ -19,7 +19,7 @@ use crate::process::clock::Moment;
 use crate::process::hashing::HashMap;
 use attempts::{Attempts, IN_DOUBT_FOR};
 use doubts::Doubts;
-use in_flight::{InFlightWrite, InFlightWrites};
+use in_flight::{Failure, InFlightWrite, InFlightWrites};
 
 /// An eviction that is refused, or not answered, for so long fails: what lasts only a moment has nobody else evicted.
 const EVICTION_REFUSED_FOR: Duration = Duration::from_secs(10);
@@ -208,7 +208,7 @@ impl Writes {
     fn eviction_failed(
         &mut self,
         subject: &Subject,
-        is_refused: bool,
+        failure: Failure,
         now: Moment,
     ) -> Option<Moment> {
         (self.failing_evictions)
@@ -220,10 +220,9 @@ impl Writes {
             until: None,
         });
         failing.last = now;
-        let for_most = if is_refused {
-            EVICTION_REFUSED_FOR
-        } else {
-            EVICTION_UNANSWERED_FOR
+        let for_most = match failure {
+            Failure::Refused => EVICTION_REFUSED_FOR,
+            Failure::Throttled | Failure::Unanswered => EVICTION_UNANSWERED_FOR,
         };
         let is_lasting = for_most <= now.since(failing.since);
         failing.until = is_lasting.then(|| now.after(RESISTS_FOR));

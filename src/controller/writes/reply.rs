@@ -7,7 +7,7 @@ use kube::api::DynamicObject;
 use sluice_engine::Event;
 use tracing::warn;
 
-use super::in_flight::{EndedWrite, InFlightWrite};
+use super::in_flight::{EndedWrite, Failure, InFlightWrite};
 use crate::api::events::pod_reference;
 use crate::api::write::Reply;
 use crate::cache::{Source, Subject};
@@ -32,8 +32,8 @@ impl Controller {
         match reply {
             Reply::Done(object) => self.done(sent, object.map(|o| *o)),
             Reply::Conflict(object) => self.conflict(&sent, object.map(|o| *o)),
-            Reply::Refused(message) => self.refused(sent, &message, false),
-            Reply::Throttled(message) => self.refused(sent, &message, true),
+            Reply::Refused(message) => self.refused(sent, &message, Failure::Refused),
+            Reply::Throttled(message) => self.refused(sent, &message, Failure::Throttled),
             Reply::Unknown(why) => self.unknown(sent, &why),
         }
     }
@@ -94,13 +94,14 @@ impl Controller {
     /// The write has not happened. If the API server had too much to do, an event would only add to that, and its
     /// `Retry-After` counts. An admission is kept and sent again then: whoever is next would be throttled too, or take quota
     /// out of turn that was freed by preemption.
-    fn refused(&mut self, sent: InFlightWrite, message: &str, is_throttled: bool) {
+    fn refused(&mut self, sent: InFlightWrite, message: &str, failure: Failure) {
         // It was sent before, and may have happened then: that it may not now says nothing of that.
         let now = self.now.moment;
         if sent.kind().happens_once() && self.writes.is_in_doubt(&sent.subject, now) {
             return self.undecided(sent, message);
         }
         self.writes.answered(&sent.subject);
+        let is_throttled = failure == Failure::Throttled;
         let is_kept = is_throttled
             && sent.kind() == WriteKind::Admission
             && self.writes.failures(&sent.subject) < THROTTLED_MAX
@@ -108,7 +109,7 @@ impl Controller {
         if !is_kept {
             self.take_back(&sent);
         }
-        self.note_failed_eviction(&sent, !is_throttled);
+        self.note_failed_eviction(&sent, failure);
         if sent.kind() == WriteKind::GateLift && !self.writes.is_lift_in_doubt(&sent.subject, now) {
             self.counters.give_back(&sent.subject);
         }
@@ -149,7 +150,7 @@ impl Controller {
         if sent.kind() == WriteKind::GateLift {
             self.writes.doubt_lift(&sent.subject, self.now.moment);
         }
-        self.note_failed_eviction(&sent, false);
+        self.note_failed_eviction(&sent, Failure::Unanswered);
         if UNANSWERED_IN_SILENCE <= self.writes.failures(&sent.subject) {
             let text = format!("A write of Sluice gets no answer: {why}; trying again");
             let note = Note::warning("WriteUnanswered", text);
@@ -200,13 +201,13 @@ impl Controller {
     }
 
     /// Lets others be evicted instead of what can't be, for a while.
-    fn note_failed_eviction(&mut self, sent: &InFlightWrite, is_refused: bool) {
+    fn note_failed_eviction(&mut self, sent: &InFlightWrite, failure: Failure) {
         let subject = &sent.subject;
         if sent.kind() != WriteKind::Eviction {
             return;
         }
         let now = self.now.moment;
-        if let Some(until) = self.writes.eviction_failed(subject, is_refused, now) {
+        if let Some(until) = self.writes.eviction_failed(subject, failure, now) {
             self.wake_after(until.since(now), Wake::Plan(subject.clone()));
         }
     }
