@@ -43,6 +43,7 @@ mod agenda;
 mod cycle;
 mod decisions;
 mod engine_sync;
+mod expiring;
 mod gates;
 mod housekeeping;
 mod intake;

@@ -14,11 +14,12 @@ use crate::api::fair_queue::FairQueue;
 use crate::cache::workload::Owner;
 use crate::cache::{PodKey, PodRecord, Subject, Uid, WATCH_LAG, WorkloadKey, WorkloadRecord};
 use crate::controller::Controller;
+use crate::controller::expiring::Expiring;
 use crate::controller::writes::in_flight::InFlightWrite;
 use crate::controller::writes::send::pods_resource;
 use crate::plan::{Note, Write};
 use crate::process::clock::Moment;
-use crate::process::hashing::{HashMap, HashSet};
+use crate::process::hashing::HashSet;
 use crate::process::invariants::violated;
 
 /// Most Workloads without their job that are looked at again in a second: somebody may make thousands.
@@ -30,16 +31,15 @@ pub struct Orphans {
     waiting: FairQueue<Uid>,
     known: HashSet<Uid>,
     /// Jobs that are gone, or were suspended before their controller had noticed their release, and may have pods that
-    /// no watch has shown: since when that is so.
-    unseen: HashMap<Uid, Moment>,
+    /// no watch has shown.
+    unseen: Expiring<Uid, ()>,
 }
 
 impl Orphans {
     /// A job is gone or suspended that ran, and not all of its pods are known: its controller may have made them a moment
     /// ago. Returns for how long they may be unseen.
     pub fn expect_pods(&mut self, uid: Uid, now: Moment) -> Duration {
-        self.unseen.retain(|_, since| now.since(*since) < WATCH_LAG);
-        self.unseen.insert(uid, now);
+        self.unseen.keep(uid, now, WATCH_LAG, ());
         WATCH_LAG
     }
 
@@ -50,8 +50,7 @@ impl Orphans {
 
     /// Whether pods of a job that is gone or suspended may run that no watch has shown.
     pub fn may_have_unseen_pods(&self, uid: &Uid, now: Moment) -> bool {
-        let since = self.unseen.get(uid);
-        since.is_some_and(|since| now.since(*since) < WATCH_LAG)
+        self.unseen.left(uid, now).is_some()
     }
 
     /// One more.

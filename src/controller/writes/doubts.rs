@@ -3,31 +3,20 @@
 use std::time::Duration;
 
 use crate::cache::Subject;
+use crate::controller::expiring::Expiring;
 use crate::process::clock::Moment;
-use crate::process::hashing::HashMap;
 
-/// Writes that nobody has answered, by subject.
+/// Writes that nobody has answered, by subject: since when none is answered, for as long as the last one may turn out to
+/// have happened.
 #[derive(Debug, Default)]
 pub struct Doubts {
-    by_subject: HashMap<Subject, Doubt>,
-}
-
-/// Writes for one subject that nobody has answered, one after the other.
-#[derive(Debug)]
-struct Doubt {
-    /// Since when none is answered.
-    since: Moment,
-    /// Until when the last one may have happened.
-    until: Moment,
+    since: Expiring<Subject, Moment>,
 }
 
 impl Doubts {
     /// Nobody has answered a write: for so long it may turn out to have happened.
     pub(super) fn note(&mut self, subject: &Subject, now: Moment, lasting: Duration) {
-        self.by_subject.retain(|_, doubt| now < doubt.until);
-        let until = now.after(lasting);
-        let doubt = self.by_subject.entry(subject.clone());
-        doubt.or_insert(Doubt { since: now, until }).until = until;
+        self.since.keep(subject.clone(), now, lasting, now);
     }
 
     /// Whether one may yet turn out to have happened.
@@ -37,18 +26,17 @@ impl Doubts {
 
     /// For how long one may yet turn out to have happened; none if it can't.
     pub(super) fn left(&self, subject: &Subject, now: Moment) -> Option<Duration> {
-        let left = self.by_subject.get(subject)?.until.since(now);
-        (!left.is_zero()).then_some(left)
+        self.since.left(subject, now)
     }
 
     /// For how long none has been answered.
     pub(super) fn lasting(&self, subject: &Subject, now: Moment) -> Duration {
-        let doubt = self.by_subject.get(subject);
-        doubt.map_or(Duration::ZERO, |doubt| now.since(doubt.since))
+        let since = self.since.get(subject);
+        since.map_or(Duration::ZERO, |since| now.since(*since))
     }
 
     /// It is known how it has ended, or nothing is left of the subject.
     pub(super) fn forget(&mut self, subject: &Subject) {
-        self.by_subject.remove(subject);
+        self.since.remove(subject);
     }
 }

@@ -14,6 +14,7 @@ pub(super) mod send;
 use std::time::Duration;
 
 use crate::cache::{Subject, Uid};
+use crate::controller::expiring::Expiring;
 use crate::plan::{Write, WriteKind};
 use crate::process::clock::Moment;
 use crate::process::hashing::HashMap;
@@ -43,7 +44,7 @@ pub struct Writes {
     /// The same of gates that were to be lifted.
     doubtful_lifts: Doubts,
     /// What can't be evicted.
-    failing_evictions: HashMap<Subject, FailingEviction>,
+    failing_evictions: Expiring<Subject, FailingEviction>,
 }
 
 /// An eviction that the API server refuses, or does not answer.
@@ -51,8 +52,6 @@ pub struct Writes {
 struct FailingEviction {
     /// Since when it fails.
     since: Moment,
-    /// When it failed last.
-    last: Moment,
     /// Until then others are evicted instead.
     until: Option<Moment>,
 }
@@ -86,7 +85,7 @@ impl Writes {
 
     /// Whether its eviction has failed before.
     pub fn is_eviction_failing(&self, subject: &Subject) -> bool {
-        self.failing_evictions.contains_key(subject)
+        self.failing_evictions.get(subject).is_some()
     }
 
     /// Whether its eviction fails for so long that others are evicted instead.
@@ -211,15 +210,12 @@ impl Writes {
         failure: Failure,
         now: Moment,
     ) -> Option<Moment> {
-        (self.failing_evictions)
-            .retain(|_, failing| now.since(failing.last) < EVICTION_FORGOTTEN_AFTER);
-        let failing = self.failing_evictions.entry(subject.clone());
-        let failing = failing.or_insert(FailingEviction {
+        let first = FailingEviction {
             since: now,
-            last: now,
             until: None,
-        });
-        failing.last = now;
+        };
+        let failing =
+            (self.failing_evictions).keep(subject.clone(), now, EVICTION_FORGOTTEN_AFTER, first);
         let for_most = match failure {
             Failure::Refused => EVICTION_REFUSED_FOR,
             Failure::Throttled | Failure::Unanswered => EVICTION_UNANSWERED_FOR,
