@@ -6,6 +6,7 @@
 
 mod admissions;
 pub(super) mod child_suspensions;
+mod detached_pods;
 pub(super) mod ended_term_admissions;
 pub(super) mod evictions;
 pub(super) mod excess;

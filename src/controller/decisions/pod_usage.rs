@@ -15,6 +15,7 @@ use sluice_kinds::view::LabelledQueue;
 use crate::cache::pods::{QuotaOf, Root};
 use crate::cache::{PodKey, PodRecord, Subject, Uid, WATCH_LAG};
 use crate::controller::Controller;
+use crate::controller::decisions::detached_pods::DetachedPods;
 use crate::controller::decisions::replaced_pods::{note_after_end, note_beyond};
 use crate::plan::Note;
 use crate::plan::pod::pod_set_of;
@@ -34,8 +35,8 @@ pub struct OwnUsage {
     known: HashMap<Uid, Moment>,
     /// Those that are still to be looked at in this round.
     due: Vec<Uid>,
-    /// Pods that have left their job and keep their place there, and that job.
-    away: BTreeMap<Uid, Subject>,
+    /// Pods that have left their job and keep their place there.
+    detached: DetachedPods,
 }
 
 /// A pod's share in what the job was admitted with that it has left.
@@ -289,9 +290,8 @@ impl Controller {
         &self,
         subject: &Subject,
     ) -> impl Iterator<Item = (&PodKey, &PodRecord)> {
-        let away = self.own_usage.away.iter();
-        let of_job = away.filter(move |(_, job)| *job == subject);
-        of_job.filter_map(|(pod, _)| self.objects.pods.of(pod))
+        let detached = self.own_usage.detached.of(subject);
+        detached.filter_map(|pod| self.objects.pods.of(pod))
     }
 
     /// The job behind gates with which a pod was released, if that is not the one that it belongs to.
@@ -323,13 +323,10 @@ impl Controller {
             }
             QuotaOf::With(_) | QuotaOf::Nobody | QuotaOf::Own | QuotaOf::Unknown => None,
         };
-        if self.own_usage.away.get(uid) == job.as_ref() {
+        if self.own_usage.detached.job_of(uid) == job.as_ref() {
             return;
         }
-        let before = match &job {
-            Some(job) => self.own_usage.away.insert(uid.clone(), job.clone()),
-            None => self.own_usage.away.remove(uid),
-        };
+        let before = self.own_usage.detached.set(uid, job.clone());
         self.look_at_places(before.into_iter().chain(job));
     }
 
@@ -339,7 +336,7 @@ impl Controller {
         self.own_usage.known.remove(uid);
         self.replaced_pods.forget(uid);
         self.expected.forget(&Subject::Pod(uid.clone()));
-        let before = self.own_usage.away.remove(uid);
+        let before = self.own_usage.detached.set(uid, None);
         self.look_at_places(before.into_iter());
     }
 
