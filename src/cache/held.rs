@@ -1,10 +1,11 @@
 //! What the gates hold, and what has passed them. One index for jobs and one for pods; both are asked by
 //! [`super::objects::ObjectCache::held`].
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use k8s_openapi::jiff::Timestamp;
+use sluice_engine::LocalQueueKey;
 use sluice_kinds::gates::{Gate, GateState};
 use sluice_kinds::view::LabelledQueue;
 
@@ -14,6 +15,7 @@ use super::pod::{PodKey, PodRecord};
 use super::subject::Subject;
 use super::subject::Uid;
 use crate::process::hashing::{HashMap, remove_from};
+use crate::process::invariants::violated;
 
 /// A job or a pod, as far as its gates are concerned.
 #[derive(Debug, Clone, Copy)]
@@ -84,12 +86,37 @@ pub struct Held {
     pub subject: Subject,
 }
 
+/// How many objects of each LocalQueue are held by other gates than Sluice's, of jobs or of pods.
+#[derive(Debug, Default)]
+pub struct GatedCounts(BTreeMap<LocalQueueKey, i32>);
+
+impl GatedCounts {
+    /// The counts that are not zero.
+    pub fn by_queue(&self) -> &BTreeMap<LocalQueueKey, i32> {
+        &self.0
+    }
+
+    pub(super) fn add(&mut self, queue: LocalQueueKey) {
+        let count = self.0.entry(queue).or_default();
+        *count = count.saturating_add(1);
+    }
+
+    pub(super) fn remove(&mut self, queue: &LocalQueueKey) {
+        let Some(count) = self.0.get_mut(queue) else {
+            return violated("what gates do not hold any more was counted");
+        };
+        *count = count.saturating_sub(1);
+        if *count <= 0 {
+            self.0.remove(queue);
+        }
+    }
+}
+
 /// What the gates hold, of jobs or of pods.
 #[derive(Debug, Default)]
 pub struct HeldObjects {
     by_gate: HashMap<Gate, ByAge>,
-    /// By namespace and LocalQueue.
-    by_queue: HashMap<(Arc<str>, String), OfQueue>,
+    by_queue: HashMap<LocalQueueKey, OfQueue>,
     /// What each gate was lifted from and has not finished.
     passed: HashMap<Gate, BTreeSet<Subject>>,
 }
@@ -154,17 +181,17 @@ impl HeldObjects {
     }
 
     /// What gates hold of a LocalQueue, the oldest first.
-    pub fn of_queue(&self, place: &(Arc<str>, String)) -> impl Iterator<Item = &Held> {
-        let held = self.by_queue.get(place);
+    pub fn of_queue(&self, queue: &LocalQueueKey) -> impl Iterator<Item = &Held> {
+        let held = self.by_queue.get(queue);
         held.into_iter().flat_map(|held| &held.all)
     }
 
     /// How much each gate holds of a LocalQueue.
     pub fn of_queue_by_gate(
         &self,
-        place: &(Arc<str>, String),
+        queue: &LocalQueueKey,
     ) -> impl Iterator<Item = (&Gate, HeldOfQueue)> {
-        let held = self.by_queue.get(place);
+        let held = self.by_queue.get(queue);
         let gates = held.into_iter().flat_map(|held| &held.by_gate);
         gates.map(|(gate, held)| {
             let oldest = held.first().and_then(|held| held.created);
@@ -203,8 +230,8 @@ impl HeldObjects {
         if !gated.is_held {
             return;
         }
-        if let Some(place) = queue_of(&held, gated) {
-            let of_queue = self.by_queue.entry(place).or_default();
+        if let Some(queue) = queue_of(&held, gated) {
+            let of_queue = self.by_queue.entry(queue).or_default();
             of_queue.all.insert(held.clone());
             for gate in gated.gates.names() {
                 let of_gate = of_queue.by_gate.entry(gate.clone()).or_default();
@@ -231,15 +258,15 @@ impl HeldObjects {
         if !gated.is_held {
             return;
         }
-        if let Some(place) = queue_of(&held, gated)
-            && let Some(of_queue) = self.by_queue.get_mut(&place)
+        if let Some(queue) = queue_of(&held, gated)
+            && let Some(of_queue) = self.by_queue.get_mut(&queue)
         {
             of_queue.all.remove(&held);
             for gate in gated.gates.names() {
                 remove_from(&mut of_queue.by_gate, gate, &held);
             }
             if of_queue.all.is_empty() {
-                self.by_queue.remove(&place);
+                self.by_queue.remove(&queue);
             }
         }
         for gate in gated.gates.names() {
@@ -254,9 +281,11 @@ impl HeldObjects {
     }
 }
 
-fn queue_of(held: &Held, gated: Gated<'_>) -> Option<(Arc<str>, String)> {
+fn queue_of(held: &Held, gated: Gated<'_>) -> Option<LocalQueueKey> {
     match gated.queue {
-        LabelledQueue::Named(queue) => Some((held.namespace.clone(), queue.clone())),
+        LabelledQueue::Named(queue) => {
+            Some(LocalQueueKey::new(held.namespace.clone(), queue.as_str()))
+        }
         LabelledQueue::None | LabelledQueue::Invalid(_) => None,
     }
 }

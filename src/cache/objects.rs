@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use sluice_engine::LocalQueueKey;
 use sluice_kinds::claims::Claim;
 use sluice_kinds::gates::Gate;
 
 use super::children::Children;
-use super::held::{Gated, Held, HeldObjects, HeldOfQueue};
+use super::held::{Gated, GatedCounts, Held, HeldObjects, HeldOfQueue};
 use super::job::{JobKey, JobRecord};
 use super::pod::{PodKey, PodRecord};
 use super::pods::Pods;
@@ -15,7 +16,6 @@ use super::staleness::Staleness;
 use super::subject::{Subject, Template, Uid};
 use super::workload::{WorkloadKey, WorkloadRecord};
 use crate::process::hashing::{HashMap, indexed, remove_from};
-use crate::process::invariants::violated;
 
 /// The jobs, Workloads and pods that are known.
 #[derive(Debug, Default)]
@@ -30,7 +30,7 @@ pub struct ObjectCache {
     workload_by_subject: HashMap<Subject, WorkloadKey>,
     /// Workloads that are admitted and have not finished, by namespace and pod set.
     admitted_by_set: HashMap<(Arc<str>, Arc<str>), BTreeSet<WorkloadKey>>,
-    gated: BTreeMap<(Arc<str>, String), i32>,
+    gated: GatedCounts,
     held: HeldObjects,
     /// Jobs whose pods claim by the template in a namespace with a name.
     claimants: HashMap<Template, BTreeSet<JobKey>>,
@@ -48,7 +48,9 @@ impl ObjectCache {
             return false;
         }
         self.remove_job(&key);
-        self.count_gated(&key, &record, 1);
+        if let Some(queue) = gated_queue(&key, &record) {
+            self.gated.add(queue);
+        }
         self.held.add_job(&key, &record);
         for template in templates(&key, &record) {
             let claimants = self.claimants.entry(template).or_default();
@@ -80,7 +82,9 @@ impl ObjectCache {
     /// Forgets a job.
     pub fn remove_job(&mut self, key: &JobKey) -> Option<JobRecord> {
         let record = self.jobs.remove(key)?;
-        self.count_gated(key, &record, -1);
+        if let Some(queue) = gated_queue(key, &record) {
+            self.gated.remove(&queue);
+        }
         self.held.remove_job(key, &record);
         for template in templates(key, &record) {
             remove_from(&mut self.claimants, &template, key);
@@ -244,9 +248,9 @@ impl ObjectCache {
         self.gone_jobs.remove(uid);
     }
 
-    /// How many jobs are held by gates, by namespace and LocalQueue.
-    pub fn gated(&self) -> &BTreeMap<(Arc<str>, String), i32> {
-        &self.gated
+    /// How many jobs are held by gates, by LocalQueue.
+    pub fn gated(&self) -> &BTreeMap<LocalQueueKey, i32> {
+        self.gated.by_queue()
     }
 
     /// What the gates hold: of jobs, and of pods.
@@ -260,10 +264,10 @@ impl ObjectCache {
     }
 
     /// How much each gate holds of a LocalQueue, jobs and pods together.
-    pub fn held_of_queue(&self, place: &(Arc<str>, String)) -> BTreeMap<&Gate, HeldOfQueue> {
+    pub fn held_of_queue(&self, queue: &LocalQueueKey) -> BTreeMap<&Gate, HeldOfQueue> {
         let mut by_gate = BTreeMap::<&Gate, HeldOfQueue>::new();
         let held = self.held().into_iter();
-        for (gate, held) in held.flat_map(|held| held.of_queue_by_gate(place)) {
+        for (gate, held) in held.flat_map(|held| held.of_queue_by_gate(queue)) {
             let both = by_gate.entry(gate).or_default();
             *both = both.and(held);
         }
@@ -282,21 +286,12 @@ impl ObjectCache {
             Subject::Job(_) | Subject::Group(_) => self.job_of(subject).map(|(_, job)| job.into()),
         }
     }
+}
 
-    fn count_gated(&mut self, key: &JobKey, record: &JobRecord, change: i32) {
-        let Some(queue) = record.gated_queue() else {
-            return;
-        };
-        let place = (key.namespace.clone(), queue.to_owned());
-        let count = self.gated.entry(place.clone()).or_default();
-        *count = count.saturating_add(change);
-        if *count < 0 {
-            violated("what gates do not hold any more was counted");
-        }
-        if *count <= 0 {
-            self.gated.remove(&place);
-        }
-    }
+/// The LocalQueue that counts a job as gated.
+fn gated_queue(key: &JobKey, record: &JobRecord) -> Option<LocalQueueKey> {
+    let queue = record.gated_queue()?;
+    Some(LocalQueueKey::new(key.namespace.clone(), queue))
 }
 
 /// The namespace and pod sets by which a Workload is found that is admitted.

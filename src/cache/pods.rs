@@ -4,15 +4,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use sluice_engine::LocalQueueKey;
 use sluice_kinds::pod::PodMode;
 use sluice_kinds::view::LabelledQueue;
 
-use super::held::HeldObjects;
+use super::held::{GatedCounts, HeldObjects};
 use super::pod::{Asks, CHAIN_MAX, OwnerRef, PodKey, PodRecord};
 use super::staleness::Staleness;
 use super::subject::{GroupKey, Subject, Uid};
 use crate::process::hashing::{HashMap, HashSet, indexed, remove_from};
-use crate::process::invariants::violated;
 
 /// An owner of pods: namespace and UID. A reference from another namespace names nobody.
 type OwnerKey = (Arc<str>, Uid);
@@ -50,7 +50,7 @@ pub struct Pods {
     /// One copy of what many pods have: what they ask for, and who owns them.
     asks: HashMap<String, Arc<Asks>>,
     owners: HashSet<Arc<OwnerRef>>,
-    gated: BTreeMap<(Arc<str>, String), i32>,
+    gated: GatedCounts,
     held: HeldObjects,
     stale: Staleness,
 }
@@ -92,7 +92,9 @@ impl Pods {
             }
         }
         self.share(&mut record);
-        self.count_gated(&key, &record, 1);
+        if let Some(queue) = gated_queue(&key, &record) {
+            self.gated.add(queue);
+        }
         self.held.add_pod(&key, &record);
         if let Some(owner) = &record.owner {
             let owner = (key.namespace.clone(), owner.uid.clone());
@@ -127,7 +129,9 @@ impl Pods {
 
     fn take_out(&mut self, key: &PodKey) -> Option<PodRecord> {
         let record = self.by_key.remove(key)?;
-        self.count_gated(key, &record, -1);
+        if let Some(queue) = gated_queue(key, &record) {
+            self.gated.remove(&queue);
+        }
         self.held.remove_pod(key, &record);
         self.by_uid.remove(&record.uid);
         if let Some(owner) = &record.owner {
@@ -290,9 +294,9 @@ impl Pods {
         }
     }
 
-    /// How many pods are held by other gates than Sluice's, by namespace and LocalQueue.
-    pub fn gated(&self) -> &BTreeMap<(Arc<str>, String), i32> {
-        &self.gated
+    /// How many pods are held by other gates than Sluice's, by LocalQueue.
+    pub fn gated(&self) -> &BTreeMap<LocalQueueKey, i32> {
+        self.gated.by_queue()
     }
 
     /// Keeps one copy of what many pods have.
@@ -324,24 +328,15 @@ impl Pods {
     pub(super) fn held(&self) -> &HeldObjects {
         &self.held
     }
+}
 
-    fn count_gated(&mut self, key: &PodKey, record: &PodRecord, change: i32) {
-        let LabelledQueue::Named(queue) = &record.queue else {
-            return;
-        };
-        if !record.is_gated_elsewhere() || record.mode == PodMode::Child {
-            return;
-        }
-        let place = (key.namespace.clone(), queue.clone());
-        let count = self.gated.entry(place.clone()).or_default();
-        *count = count.saturating_add(change);
-        if *count < 0 {
-            violated("what gates do not hold any more was counted");
-        }
-        if *count <= 0 {
-            self.gated.remove(&place);
-        }
-    }
+/// The LocalQueue that counts a pod as gated.
+fn gated_queue(key: &PodKey, record: &PodRecord) -> Option<LocalQueueKey> {
+    let LabelledQueue::Named(queue) = &record.queue else {
+        return None;
+    };
+    let is_gated = record.is_gated_elsewhere() && record.mode != PodMode::Child;
+    is_gated.then(|| LocalQueueKey::new(key.namespace.clone(), queue.as_str()))
 }
 
 fn group_of(key: &PodKey, record: &PodRecord) -> Option<GroupKey> {

@@ -1,10 +1,9 @@
 //! What gates hold of a LocalQueue, as its status says. What a Gate holds in all is in `gate_statuses.rs`.
 
-use std::sync::Arc;
-
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use sluice_crds::GatedObject;
+use sluice_engine::LocalQueueKey;
 
 use crate::cache::ObjectCache;
 use crate::cache::cluster::Cluster;
@@ -12,14 +11,14 @@ use crate::cache::conditions::ConditionUpdate;
 use crate::controller::kinds::Kinds;
 use crate::plan::gates::status::{self, NAMED_MAX};
 
-/// The oldest objects that gates hold of the LocalQueue at `place`.
+/// The oldest objects that gates hold of a LocalQueue.
 pub(super) fn oldest_gated(
     objects: &ObjectCache,
     kinds: &Kinds,
-    place: &(Arc<str>, String),
+    queue: &LocalQueueKey,
 ) -> Vec<GatedObject> {
     let held = objects.held().into_iter();
-    let held = held.flat_map(|held| held.of_queue(place).take(NAMED_MAX));
+    let held = held.flat_map(|held| held.of_queue(queue).take(NAMED_MAX));
     let oldest = status::oldest(held);
     let named = oldest.into_iter();
     named
@@ -36,14 +35,14 @@ pub(super) fn oldest_gated(
         .collect()
 }
 
-/// Which gates hold more of the LocalQueue at `place` than their Gates say, if there is such a gate.
+/// Which gates hold more of a LocalQueue than their Gates say, if there is such a gate.
 pub(super) fn queue_backlog(
     cluster: &Cluster,
     objects: &ObjectCache,
-    place: &(Arc<str>, String),
+    queue: &LocalQueueKey,
     now: Timestamp,
 ) -> Option<ConditionUpdate> {
-    let held = objects.held_of_queue(place).into_iter();
+    let held = objects.held_of_queue(queue).into_iter();
     let with_threshold = held.filter_map(|(gate, held)| {
         let object = cluster.gates.get(gate)?;
         let backlog = object.spec.backlog.as_ref()?;

@@ -20,9 +20,8 @@ pub(super) fn gather(
 ) {
     let mut by_cluster_queue = BTreeMap::<(&str, String), HeldOfQueue>::new();
     for key in cluster.local_queues.keys() {
-        let place = (key.namespace.clone(), key.name.to_string());
         let mut by_gate = BTreeMap::<String, HeldOfQueue>::new();
-        for (gate, held) in objects.held_of_queue(&place) {
+        for (gate, held) in objects.held_of_queue(key) {
             let of_gate = by_gate.entry(label(cluster, gate)).or_default();
             *of_gate = of_gate.and(held);
         }

@@ -131,13 +131,12 @@ impl Statuses {
             let Some(report) = engine.local_queue_status(key) else {
                 continue;
             };
-            let place = (key.namespace.clone(), key.name.to_string());
-            let of = |counts: &BTreeMap<_, i32>| counts.get(&place).copied().unwrap_or_default();
+            let of = |counts: &BTreeMap<_, i32>| counts.get(key).copied().unwrap_or_default();
             let gated = of(objects.gated()).saturating_add(of(objects.pods.gated()));
             let gated = GatedOfQueue {
                 count: gated,
-                oldest: oldest_gated(objects, kinds, &place),
-                backlog: queue_backlog(cluster, objects, &place, now),
+                oldest: oldest_gated(objects, kinds, key),
+                backlog: queue_backlog(cluster, objects, key, now),
             };
             let Kept {
                 generation,

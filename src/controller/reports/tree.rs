@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
-use std::sync::Arc;
 
 use sluice_engine::{ClusterQueueName, LocalQueueKey, NodeName};
 
@@ -21,7 +20,7 @@ pub struct TakingTree {
     /// Objects that gates hold, by ClusterQueue, and where they are counted: jobs first, and then pods.
     gated: BTreeMap<ClusterQueueName, u64>,
     counting: Counting,
-    last: Option<(Arc<str>, String)>,
+    last: Option<LocalQueueKey>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -80,10 +79,9 @@ impl Controller {
         let after = taking.last.take();
         let after = after.map_or(Bound::Unbounded, Bound::Excluded);
         let mut places = counts.range((after, Bound::Unbounded));
-        for (place, count) in places.by_ref().take(left) {
-            taking.last = Some(place.clone());
-            let key = LocalQueueKey::new(place.0.clone(), place.1.as_str());
-            if let Some(queue) = self.cluster.cluster_queue_of(&key) {
+        for (key, count) in places.by_ref().take(left) {
+            taking.last = Some(key.clone());
+            if let Some(queue) = self.cluster.cluster_queue_of(key) {
                 let sum = taking.gated.entry(queue.into()).or_default();
                 *sum = sum.saturating_add(u64::try_from(*count).unwrap_or_default());
             }
