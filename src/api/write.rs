@@ -17,6 +17,7 @@ use kube::api::{
 use kube::{Client, ResourceExt as _};
 use serde_json::{Value, json};
 use sluice_crds::{ADMITTED_ANNOTATION, Workload};
+use sluice_gates::GroupKind;
 use sluice_kinds::stored::Stored;
 use tracing::warn;
 
@@ -256,7 +257,7 @@ impl Writer {
 
     /// Whether it is certain that no version of its API group has the kind of a job.
     async fn is_unserved(&self, job: &Owner) -> bool {
-        let (group, kind) = &job.group_kind;
+        let GroupKind { group, kind } = &job.group_kind;
         let versions = lookup::served_versions(&self.client, group, kind).await;
         versions.is_ok_and(|versions| versions.is_empty())
     }

@@ -12,6 +12,7 @@ use sluice_crds::{
     WorkloadSpec, WorkloadStatus, group_workload_name, workload_name,
 };
 use sluice_engine::Borrowing;
+use sluice_gates::GroupKind;
 use sluice_kinds::metadata::group_version;
 use sluice_kinds::problem::summarize;
 
@@ -34,7 +35,7 @@ pub struct WorkloadKey {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Owner {
     /// The API group and kind.
-    pub group_kind: (String, String),
+    pub group_kind: GroupKind,
     /// The name.
     pub name: String,
     /// Who it is. Names are not trusted: an object may be deleted, and another one made by its name.
@@ -55,7 +56,7 @@ fn of_job(workload: &str, uid: Option<String>) -> Option<Owner> {
     let digits = workload_name("", &uid);
     let is_its_name = 1 < digits.len() && workload.ends_with(&digits);
     is_its_name.then(|| Owner {
-        group_kind: (String::new(), String::new()),
+        group_kind: GroupKind::new("", ""),
         name: String::new(),
         subject: Subject::Job(uid.into()),
     })
@@ -122,12 +123,12 @@ impl WorkloadRecord {
             // No UID has a slash: the text of such a subject would be that of a pod or a group.
             (Some(owner), _) if owner.uid.contains('/') => None,
             (Some(owner), _) => (*name == *workload_name(&owner.name, &owner.uid)).then(|| Owner {
-                group_kind: (group_version(&owner.api_version).0.to_owned(), owner.kind),
+                group_kind: GroupKind::new(group_version(&owner.api_version).0, owner.kind),
                 name: owner.name,
                 subject: Subject::Job(owner.uid.into()),
             }),
             (None, Some(group)) => (*name == *group_workload_name(&group)).then(|| Owner {
-                group_kind: (String::new(), "Pod".to_owned()),
+                group_kind: GroupKind::new("", "Pod"),
                 subject: Subject::Group(GroupKey {
                     namespace: namespace.clone(),
                     name: group.as_str().into(),

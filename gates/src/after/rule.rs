@@ -30,6 +30,16 @@ pub struct GroupKind {
     pub kind: Arc<str>,
 }
 
+impl GroupKind {
+    /// The kind `kind` of the API group `group`.
+    pub fn new(group: impl Into<Arc<str>>, kind: impl Into<Arc<str>>) -> Self {
+        Self {
+            group: group.into(),
+            kind: kind.into(),
+        }
+    }
+}
+
 impl fmt::Display for GroupKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.kind)?;
@@ -91,10 +101,7 @@ impl DependencyRule {
         let failed = failed.and_then(|source| compile(format!("{field}.failed"), source));
         match compiled {
             Some(condition) if problems.is_empty() => Ok(Self {
-                kind: GroupKind {
-                    group: group.as_str().into(),
-                    kind: kind.as_str().into(),
-                },
+                kind: GroupKind::new(group.as_str(), kind.as_str()),
                 condition,
                 failed,
             }),

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::api::ApiResource;
+use sluice_gates::GroupKind;
 use sluice_kinds::pod::PodMode;
 
 use crate::api::fair_queue::FairQueue;
@@ -149,7 +150,7 @@ impl Controller {
             .or_else(|| seen_to_go().flatten())
             .or_else(unserved)?;
         // Of a kind whose JobKind is deleted only what holds quota is known.
-        let (group, kind) = &owner.group_kind;
+        let GroupKind { group, kind } = &owner.group_kind;
         let holds_quota = self.holds_quota(&owner.subject);
         (holds_quota || self.kinds.is_read(group, kind)).then_some(resource)
     }
@@ -177,7 +178,7 @@ impl Controller {
         record: &WorkloadRecord,
         owner: &Owner,
     ) {
-        let (group, kind) = &owner.group_kind;
+        let GroupKind { group, kind } = &owner.group_kind;
         let is_read = owner.is_nameless() || self.kinds.is_read(group, kind);
         if is_read || !record.holds_quota() {
             return;

@@ -168,8 +168,8 @@ impl Controller {
     /// Whether the pods of a job are found by their label: one of its kind was, or Kubernetes itself makes them, which
     /// leaves nothing of a template out.
     pub(in crate::controller) fn shows_pods(&self, key: &JobKey, job: &JobRecord) -> bool {
-        let group = self.kinds.group_kind(&key.kind).map(|(group, _)| group);
-        let is_built_in = group.is_some_and(|group| OF_KUBERNETES.contains(&group.as_str()));
+        let kind = self.kinds.group_kind(&key.kind);
+        let is_built_in = kind.is_some_and(|kind| OF_KUBERNETES.contains(&&*kind.group));
         let sets = job.reading.as_ref().ok();
         let sets = sets.and_then(|reading| reading.pod_sets.as_ref().ok());
         let is_labelled = sets.is_some_and(|sets| sets.iter().all(|set| set.marks.are_watched()));

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use sluice_gates::GroupKind;
 use sluice_kinds::CompiledKind;
 use sluice_kinds::hold::Hold;
 
@@ -14,7 +15,7 @@ use crate::controller::Controller;
 use crate::controller::gates::count_changes;
 use crate::controller::wakes::Wake;
 use crate::plan::Note;
-use crate::plan::children::lineage::{GroupKind, Known, Lineage, is_pod, lineage};
+use crate::plan::children::lineage::{Known, Lineage, is_pod, lineage};
 use crate::plan::job::left_suspended;
 
 impl Controller {
@@ -196,11 +197,10 @@ impl Controller {
         let Some(kind) = self.kinds.compiled(&key.kind) else {
             return Lineage::Root;
         };
-        let own = (kind.group.clone(), kind.kind.clone());
+        let own = GroupKind::new(kind.group.as_str(), kind.kind.as_str());
         let makes = |owner: &OwnerRef, below: &GroupKind| {
             let declared = self.declared(owner)?;
-            let (group, kind) = below;
-            Some(declared.makes(group, kind) || is_pod(below))
+            Some(declared.makes(&below.group, &below.kind) || is_pod(below))
         };
         lineage(own, job.owner.as_ref(), makes, |owner| {
             let Some(found) = self.known_key(&owner.uid) else {

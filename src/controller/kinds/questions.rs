@@ -6,6 +6,7 @@ use std::sync::Arc;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{ApiResource, GroupVersionKind};
 use sluice_crds::JobKindStatus;
+use sluice_gates::GroupKind;
 use sluice_kinds::CompiledKind;
 
 use super::watch_state::{UnavailableReason, WatchState, unavailable};
@@ -101,38 +102,32 @@ impl Kinds {
     }
 
     /// The resource of this group and kind, if all its objects are known.
-    pub fn listed_resource(&self, (group, kind): &(String, String)) -> Option<ApiResource> {
+    pub fn listed_resource(&self, of: &GroupKind) -> Option<ApiResource> {
         let mut entries = self.entries.values();
-        let entry = entries.find(|entry| {
-            entry.spec.group == *group
-                && entry.spec.kind == *kind
-                && entry.watch_state == WatchState::Listed
-        })?;
+        let entry =
+            entries.find(|entry| names(entry, of) && entry.watch_state == WatchState::Listed)?;
         entry.resource.clone()
     }
 
     /// The resource of this group and kind, as it was when it was last served.
-    pub fn last_resource(&self, (group, kind): &(String, String)) -> Option<ApiResource> {
-        let of_kind = |entry: &&Entry| entry.spec.group == *group && entry.spec.kind == *kind;
-        let mut entries = self.entries.values().filter(of_kind);
+    pub fn last_resource(&self, of: &GroupKind) -> Option<ApiResource> {
+        let mut entries = self.entries.values().filter(|entry| names(entry, of));
         entries.find_map(|entry| entry.resource.clone())
     }
 
     /// The API group and the kind that a JobKind reads.
-    pub fn group_kind(&self, name: &str) -> Option<(String, String)> {
+    pub fn group_kind(&self, name: &str) -> Option<GroupKind> {
         let spec = &self.entries.get(name)?.spec;
-        Some((spec.group.clone(), spec.kind.clone()))
+        Some(GroupKind::new(spec.group.as_str(), spec.kind.as_str()))
     }
 
     /// The resource of this group and kind as its JobKind names it, if no version of it is served.
-    pub fn unserved_resource(&self, (group, kind): &(String, String)) -> Option<ApiResource> {
+    pub fn unserved_resource(&self, of: &GroupKind) -> Option<ApiResource> {
         let mut entries = self.entries.values();
         let entry = entries.find(|entry| {
-            entry.spec.group == *group
-                && entry.spec.kind == *kind
-                && matches!(entry.watch_state, WatchState::Unserved { .. })
+            names(entry, of) && matches!(entry.watch_state, WatchState::Unserved { .. })
         })?;
-        let named = GroupVersionKind::gvk(group, &entry.spec.version, kind);
+        let named = GroupVersionKind::gvk(&of.group, &entry.spec.version, &of.kind);
         Some(ApiResource::from_gvk(&named))
     }
 
@@ -227,4 +222,9 @@ impl Kinds {
         });
         replaced
     }
+}
+
+/// Whether a JobKind names this group and kind.
+fn names(entry: &Entry, of: &GroupKind) -> bool {
+    *entry.spec.group == *of.group && *entry.spec.kind == *of.kind
 }

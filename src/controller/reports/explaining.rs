@@ -6,6 +6,7 @@ use std::time::Duration;
 use kube::api::ApiResource;
 use sluice_crds::Workload;
 use sluice_engine::Explanation;
+use sluice_gates::GroupKind;
 use sluice_kinds::hold::Hold;
 
 use crate::cache::conditions::{self, Type};
@@ -314,7 +315,7 @@ impl Controller {
         record: &WorkloadRecord,
     ) -> Option<(NotReserved, String)> {
         let owner = record.owner.as_ref().filter(|owner| !owner.is_nameless())?;
-        let (group, kind) = &owner.group_kind;
+        let GroupKind { group, kind } = &owner.group_kind;
         let is_known = match subject {
             Subject::Job(uid) => self.objects.job_key(uid).is_some(),
             Subject::Group(_) | Subject::Pod(_) => true,

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use k8s_openapi::jiff::Timestamp;
 use sluice_crds::workload_name;
 use sluice_engine::{ClusterQueueName, Explanation, LocalQueueKey, WorkloadId};
+use sluice_gates::GroupKind;
 use sluice_kinds::gates::{Gate, GateState};
 use sluice_kinds::pod::PodMode;
 use sluice_kinds::view;
@@ -170,7 +171,7 @@ impl Controller {
             let job = self.objects.job(&key)?;
             (workload_name(&name, &job.uid) == workload).then_some((key, job))
         })?;
-        let (group, kind) = self.kinds.group_kind(&key.kind)?;
+        let GroupKind { group, kind } = self.kinds.group_kind(&key.kind)?;
         let subject = Subject::Job(job.uid.clone());
         let (state, told) = if let Some(state) = state_of_job(job) {
             (state, self.why_held(&subject, namespace, job.into()))
@@ -182,11 +183,7 @@ impl Controller {
         Some(self.stated(Stated {
             found: Found {
                 name: workload.into(),
-                job: Some(Job {
-                    group: group.into(),
-                    kind: kind.into(),
-                    name,
-                }),
+                job: Some(Job { group, kind, name }),
             },
             id: subject.id(),
             namespace: namespace.clone(),
@@ -359,8 +356,8 @@ fn found_of(key: &WorkloadKey, record: &WorkloadRecord) -> Found {
     Found {
         name: key.name.clone(),
         job: owner.map(|owner| Job {
-            group: owner.group_kind.0.as_str().into(),
-            kind: owner.group_kind.1.as_str().into(),
+            group: owner.group_kind.group.clone(),
+            kind: owner.group_kind.kind.clone(),
             name: owner.name.as_str().into(),
         }),
     }

@@ -415,7 +415,7 @@ fn line_of<'a>(key: &'a WorkloadKey, record: &'a WorkloadRecord) -> Line<'a> {
     let (kind, name) = match owner {
         Some(owner) => match &owner.subject {
             Subject::Group(_) => ("PodGroup", owner.name.as_str()),
-            Subject::Job(_) | Subject::Pod(_) => (owner.group_kind.1.as_str(), owner.name.as_str()),
+            Subject::Job(_) | Subject::Pod(_) => (&*owner.group_kind.kind, owner.name.as_str()),
         },
         None => ("Workload", &*key.name),
     };

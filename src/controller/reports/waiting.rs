@@ -174,8 +174,8 @@ impl Shown {
             made: record.created,
             since: record.waits_since(),
             job: owner.map(|owner| Job {
-                group: taking.share(&owner.group_kind.0),
-                kind: taking.share(&owner.group_kind.1),
+                group: taking.share(&owner.group_kind.group),
+                kind: taking.share(&owner.group_kind.kind),
                 name: owner.name.as_str().into(),
             }),
             why: told.map(|condition| Why {

@@ -3,6 +3,8 @@
 
 use std::sync::Arc;
 
+use sluice_gates::GroupKind;
+
 use crate::cache::pod::{CHAIN_MAX, OwnerRef};
 
 /// What an object is to the one above it.
@@ -42,9 +44,6 @@ pub enum Known {
     /// It has not been looked up.
     Nothing,
 }
-
-/// The group and kind of an object.
-pub type GroupKind = (String, String);
 
 /// What an object is whose group and kind are `own` and whose controller is `owner`.
 ///
@@ -89,7 +88,7 @@ pub fn lineage(
             Known::Nothing => return Lineage::Unknown(owner),
             Known::There { owner: next, .. } => {
                 let (group, _) = owner.group_version();
-                let owner = (group.to_owned(), owner.kind.clone());
+                let owner = GroupKind::new(group, owner.kind.as_str());
                 if is_pod(&owner) {
                     made_for_pod.get_or_insert(below);
                 }
@@ -102,8 +101,8 @@ pub fn lineage(
 }
 
 /// Whether that is the kind of pods.
-pub fn is_pod((group, kind): &GroupKind) -> bool {
-    group.is_empty() && kind == "Pod"
+pub fn is_pod(of: &GroupKind) -> bool {
+    of.group.is_empty() && *of.kind == *"Pod"
 }
 
 #[cfg(test)]
@@ -125,7 +124,7 @@ mod tests {
     /// Kinds: `Set` makes `Part`, `Leaf` makes nothing but pods, nobody has declared any other.
     fn makes(owner: &OwnerRef, below: &GroupKind) -> Option<bool> {
         let is_pod = is_pod(below);
-        let (_, below) = below;
+        let below = &*below.kind;
         match owner.kind.as_str() {
             "Set" | "Leaf" | "Part" if is_pod => Some(true),
             "Set" => Some(below == "Part" || below == "Middle"),
@@ -135,7 +134,7 @@ mod tests {
     }
 
     fn judge(own: &str, first: &Arc<OwnerRef>, known: impl Fn(&OwnerRef) -> Known) -> Lineage {
-        let own = ("example.com".to_owned(), own.to_owned());
+        let own = GroupKind::new("example.com", own);
         lineage(own, Some(first), makes, |owner| known(owner))
     }
 
