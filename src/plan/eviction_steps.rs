@@ -18,7 +18,7 @@ use crate::plan::situation::JobSituation;
 use crate::plan::workload::pending_reason::NotReserved;
 use crate::plan::workload::placement;
 use crate::plan::workload::{self, Next};
-use crate::plan::write_builders::{status_write, suspend_write};
+use crate::plan::write_builders::{status_write, suspend_write, update_spec};
 use crate::plan::writes::plan_and_notes::{Note, Now, Plan};
 use crate::plan::writes::write::{JobPatch, JobPurpose, StatusPurpose, Write};
 
@@ -141,12 +141,7 @@ pub(super) fn requeue(
                 active: false,
                 ..record.spec.clone()
             };
-            return Plan::write(Write::UpdateWorkloadSpec {
-                key: key.clone(),
-                revision: record.revision,
-                spec: Box::new(spec),
-            })
-            .and_note(Note::warning(
+            return update_spec(key, record, spec).and_note(Note::warning(
                 "Deactivated",
                 "Deactivated after spec.reservation.backoff.limitCount backoffs, as its ClusterQueue says; set spec.active of its Workload to true to queue it again",
             ));

@@ -8,11 +8,11 @@ mod members;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::jiff::Timestamp;
 use kube::api::ObjectMeta;
 use sluice_crds::{
     JOB_UID_LABEL, POD_GROUP_LABEL, PODS_MADE_BY_ANNOTATION, ReclaimablePod, Workload,
-    group_workload_name,
+    WorkloadSpec, group_workload_name,
 };
 use sluice_kinds::pod::{PodGroup, PodPhase};
 use sluice_kinds::view::{Finished, LabelledQueue};
@@ -27,8 +27,8 @@ use crate::plan::evictions::cause::Cause;
 use crate::plan::evictions::requeue_backoff::Backoff;
 use crate::plan::place_in_queue::{self, PlaceOf};
 use crate::plan::workload;
-use crate::plan::workload::priority::{self, NoPriority, Priority};
-use crate::plan::write_builders::{delete_workload, status_write};
+use crate::plan::workload::priority::{NoPriority, Priority};
+use crate::plan::write_builders::{delete_workload, status_write, update_spec};
 use crate::plan::writes::plan_and_notes::{Note, Now, Plan};
 use crate::plan::writes::write::{StatusPurpose, Write};
 
@@ -149,65 +149,27 @@ fn waiting(situation: &GroupSituation<'_>, first: &PodRecord, group: &PodGroup) 
     let total = usize::try_from(group.total).unwrap_or(usize::MAX);
     let present = counted(pods, total).len();
     if present < total && workload.is_none() {
-        let told = format!("Not all {total} pods of this group exist");
-        let note = Note::normal(GROUP_INCOMPLETE, told.clone());
-        let disagree = |why| Note::warning(PODS_DISAGREE, format!("{told}, and {DISAGREE}: {why}"));
-        return Plan::note(disagreement::told(pods).map_or(note, disagree));
+        return incomplete(pods, total);
     }
     let pod_sets = match pod_sets(pods, total) {
         Ok(pod_sets) => pod_sets,
         Err(problem) => return Plan::note(Note::warning("InvalidPodSets", problem)),
     };
     let record = workload.map(|(_, record)| record);
-    let found = priority::or_recorded((situation.priority)(first), record);
-    let priority = match priority::to_record(&found, record) {
-        Ok(priority) => priority,
+    let place = taken(situation, first, record);
+    let priority = (situation.priority)(first);
+    let (spec, refused) = match workload::queued_spec(queue, &pod_sets, record, priority, place) {
+        Ok(queued) => queued,
         Err(refused) => return Plan::note(refused.note()),
     };
-    let mut spec = workload::spec(queue, &pod_sets, None, &priority);
-    spec.active = record.is_none_or(|record| record.spec.active);
-    spec.job_creation_timestamp = taken(situation, first, record);
     match workload {
         // Its quota is free, and it can ask for some again, when its pods are gone.
         None if situation.still_in_use && 0 < situation.live_pods => Plan::default(),
         None => {
-            let GroupKey { namespace, name } = situation.key;
-            // The Workload outlives its pods for a while.
-            let annotations = first.owner.as_ref().map(|owner| {
-                [(
-                    PODS_MADE_BY_ANNOTATION.to_owned(),
-                    format!("{} {}", owner.kind, owner.name),
-                )]
-                .into()
-            });
-            let object = Workload {
-                metadata: ObjectMeta {
-                    annotations,
-                    name: Some(group_workload_name(name)),
-                    namespace: Some(namespace.to_string()),
-                    labels: Some(
-                        [
-                            (POD_GROUP_LABEL.to_owned(), name.to_string()),
-                            (JOB_UID_LABEL.to_owned(), first.uid.to_string()),
-                        ]
-                        .into(),
-                    ),
-                    ..ObjectMeta::default()
-                },
-                spec,
-                status: None,
-            };
-            let waits = if gates_left(pods).is_empty() {
-                "waits for quota"
-            } else {
-                "waits until their scheduling gates are gone, and then for quota"
-            };
-            let queued = || {
-                let text = format!("All {total} pods exist: {waits} in LocalQueue {queue:?}");
-                Note::normal("Queued", text)
-            };
-            let note = found.map_or_else(|refused| refused.note(), |_| queued());
-            let plan = Plan::write(Write::CreateWorkload(Box::new(object))).and_note(note);
+            let waits =
+                refused.map_or_else(|| queued(pods, queue, total), |refused| refused.note());
+            let object = object(situation.key, first, spec);
+            let plan = Plan::write(Write::CreateWorkload(Box::new(object))).and_note(waits);
             match disagreement::told(pods) {
                 Some(why) => plan.and_note(Note::warning(
                     PODS_DISAGREE,
@@ -218,12 +180,53 @@ fn waiting(situation: &GroupSituation<'_>, first: &PodRecord, group: &PodGroup) 
         }
         // Some pods are gone: it keeps its place and can't be admitted until it is complete again.
         Some(_) if present < total => Plan::default(),
-        Some((key, record)) if record.spec != spec => Plan::write(Write::UpdateWorkloadSpec {
-            key: (*key).clone(),
-            revision: record.revision,
-            spec: Box::new(spec),
-        }),
+        Some((key, record)) if record.spec != spec => update_spec(key, record, spec),
         Some(_) => Plan::default(),
+    }
+}
+
+/// A group of which pods are missing that were never there.
+fn incomplete(pods: &[(&PodKey, &PodRecord)], total: usize) -> Plan {
+    let told = format!("Not all {total} pods of this group exist");
+    Plan::note(match disagreement::told(pods) {
+        Some(why) => Note::warning(PODS_DISAGREE, format!("{told}, and {DISAGREE}: {why}")),
+        None => Note::normal(GROUP_INCOMPLETE, told),
+    })
+}
+
+/// What is told of a group that is queued from now on.
+fn queued(pods: &[(&PodKey, &PodRecord)], queue: &str, total: usize) -> Note {
+    let waits = if gates_left(pods).is_empty() {
+        "waits for quota"
+    } else {
+        "waits until their scheduling gates are gone, and then for quota"
+    };
+    let text = format!("All {total} pods exist: {waits} in LocalQueue {queue:?}");
+    Note::normal("Queued", text)
+}
+
+/// The Workload of a group, to be created.
+fn object(key: &GroupKey, first: &PodRecord, spec: WorkloadSpec) -> Workload {
+    let GroupKey { namespace, name } = key;
+    // The Workload outlives its pods for a while.
+    let annotations = first.owner.as_ref().map(|owner| {
+        let maker = format!("{} {}", owner.kind, owner.name);
+        [(PODS_MADE_BY_ANNOTATION.to_owned(), maker)].into()
+    });
+    let labels = [
+        (POD_GROUP_LABEL.to_owned(), name.to_string()),
+        (JOB_UID_LABEL.to_owned(), first.uid.to_string()),
+    ];
+    Workload {
+        metadata: ObjectMeta {
+            annotations,
+            name: Some(group_workload_name(name)),
+            namespace: Some(namespace.to_string()),
+            labels: Some(labels.into()),
+            ..ObjectMeta::default()
+        },
+        spec,
+        status: None,
     }
 }
 
@@ -233,13 +236,13 @@ fn taken(
     situation: &GroupSituation<'_>,
     oldest: &PodRecord,
     record: Option<&WorkloadRecord>,
-) -> Option<Time> {
+) -> Option<Timestamp> {
     let recorded = record.and_then(WorkloadRecord::recorded_place);
     let pods = situation.pods.iter();
     let lifted =
         pods.filter_map(|(_, pod)| place_in_queue::known((*pod).into(), situation.place_of));
     let taken = recorded.or(oldest.created);
-    taken.into_iter().chain(lifted).max().map(Time)
+    taken.into_iter().chain(lifted).max()
 }
 
 /// Whether the pods of an admitted group were all made again and ask for something else than it was

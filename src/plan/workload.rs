@@ -8,7 +8,8 @@ pub mod priority;
 pub mod requests_comparison;
 mod status;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
+use k8s_openapi::jiff::Timestamp;
 use kube::api::ObjectMeta;
 use sluice_crds::{JOB_UID_LABEL, Workload, WorkloadSpec, workload_name};
 use sluice_kinds::CompiledKind;
@@ -19,7 +20,7 @@ use sluice_translate as translate;
 
 use crate::cache::{JobKey, JobRecord, WorkloadRecord};
 use crate::plan::workload::placement::{own_count, own_placement, reduced_count};
-use priority::Priority;
+use priority::{NoPriority, Priority};
 pub use status::{
     Next, admitted, evicted, finished, finished_note, requeued, waiting, waits_for_user,
 };
@@ -45,6 +46,28 @@ pub fn spec(
         active: record.is_none_or(|record| record.spec.active),
         job_creation_timestamp: None,
     }
+}
+
+/// The spec of the Workload of a job or group that waits for quota. `place` is when it takes its place in its queue. If its
+/// ClusterQueue does not allow its priority class, this says so too: its Workload is written without a priority.
+///
+/// # Errors
+/// It has no priority for another reason: its Workload stays as it is.
+pub fn queued_spec(
+    queue: &str,
+    pod_sets: &[PodSetView],
+    record: Option<&WorkloadRecord>,
+    priority: Result<Priority, NoPriority>,
+    place: Option<Timestamp>,
+) -> Result<(WorkloadSpec, Option<NoPriority>), NoPriority> {
+    let found = priority::or_recorded(priority, record);
+    let priority = priority::to_record(&found, record)?;
+    let spec = WorkloadSpec {
+        active: record.is_none_or(|record| record.spec.active),
+        job_creation_timestamp: place.map(Time),
+        ..spec(queue, pod_sets, None, &priority)
+    };
+    Ok((spec, found.err()))
 }
 
 /// The Workload of a job, to be created.

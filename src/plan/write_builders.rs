@@ -42,6 +42,18 @@ pub(super) fn release(situation: &JobSituation<'_>, placings: &[Placing<'_>]) ->
     }
 }
 
+pub(super) fn update_spec(
+    key: &WorkloadKey,
+    record: &WorkloadRecord,
+    spec: sluice_crds::WorkloadSpec,
+) -> Plan {
+    Plan::write(Write::UpdateWorkloadSpec {
+        key: key.clone(),
+        revision: record.revision,
+        spec: Box::new(spec),
+    })
+}
+
 pub(super) fn delete_workload(key: &WorkloadKey, record: &WorkloadRecord) -> Plan {
     Plan::write(Write::DeleteWorkload {
         key: key.clone(),

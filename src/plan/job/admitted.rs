@@ -18,9 +18,9 @@ use crate::plan::situation::JobSituation;
 use crate::plan::workload::placement;
 use crate::plan::workload::priority::Priority;
 use crate::plan::workload::{self, Fit};
-use crate::plan::write_builders::{release, status_write};
+use crate::plan::write_builders::{release, status_write, update_spec};
 use crate::plan::writes::plan_and_notes::{Note, Plan};
-use crate::plan::writes::write::{StatusPurpose, Write};
+use crate::plan::writes::write::StatusPurpose;
 
 /// A job that holds quota: release it, if it asks for no more than it was given.
 pub(super) fn plan_admitted(
@@ -79,11 +79,7 @@ pub(super) fn plan_admitted(
         return evict_returned(workload_key, record, *now);
     }
     if let Some(spec) = of_other_class(situation, pod_sets, record) {
-        return Plan::write(Write::UpdateWorkloadSpec {
-            key: workload_key.clone(),
-            revision: record.revision,
-            spec: Box::new(spec),
-        });
+        return update_spec(workload_key, record, spec);
     }
     if !reading.suspended {
         return running(situation, reading, pod_sets, workload_key, record);

@@ -1,6 +1,5 @@
 //! A job that waits for quota: what its Workload asks for, and why it can't be queued, if so.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use sluice_kinds::gates::Gate;
 use sluice_kinds::hold::Hold;
@@ -14,15 +13,22 @@ use crate::plan::eviction_steps::paused_text;
 use crate::plan::evictions::cause::SUSPENDED;
 use crate::plan::place_in_queue;
 use crate::plan::situation::JobSituation;
-use crate::plan::workload::{self, priority};
-use crate::plan::write_builders::{delete_workload, hold, release, runs_unheld, suspend};
+use crate::plan::workload;
+use crate::plan::write_builders::{
+    delete_workload, hold, release, runs_unheld, suspend, update_spec,
+};
 use crate::plan::writes::plan_and_notes::{Note, Plan};
 use crate::plan::writes::write::Write;
 
-/// When the job takes its place in its queue.
-fn taken(situation: &JobSituation<'_>) -> Option<Timestamp> {
-    let place_of = |gate: &Gate| place_in_queue::of((situation.gate)(gate).as_ref());
-    place_in_queue::taken(situation.job.into(), &place_of, situation.now)
+/// When the job takes its place in its queue: as its Workload records, if that does.
+fn place(situation: &JobSituation<'_>) -> Option<Timestamp> {
+    let record = situation.workload.map(|(_, record)| record);
+    let recorded = record.and_then(|record| record.spec.job_creation_timestamp.as_ref());
+    let place = place_in_queue::kept(recorded.map(|at| at.0), situation.job.created);
+    place.or_else(|| {
+        let place_of = |gate: &Gate| place_in_queue::of((situation.gate)(gate).as_ref());
+        place_in_queue::taken(situation.job.into(), &place_of, situation.now)
+    })
 }
 
 /// A job that waits for quota, or for its user. What its Workload waits for is told with what others wait
@@ -60,17 +66,11 @@ pub(super) fn pending(situation: &JobSituation<'_>, reading: &Reading, queue: &s
         return suspend(situation, Note::warning("Stopped", message));
     }
     let record = situation.workload.map(|(_, record)| record);
-    let found = priority::or_recorded((situation.priority)(), record);
-    let priority = match priority::to_record(&found, record) {
-        Ok(priority) => priority,
+    let (priority, place) = ((situation.priority)(), place(situation));
+    let (spec, refused) = match workload::queued_spec(queue, pod_sets, record, priority, place) {
+        Ok(queued) => queued,
         Err(refused) => return Plan::note(refused.note()),
     };
-    let mut spec = workload::spec(queue, pod_sets, None, &priority);
-    spec.active = record.is_none_or(|record| record.spec.active);
-    let recorded = record.and_then(|record| record.spec.job_creation_timestamp.as_ref());
-    let place = place_in_queue::kept(recorded.map(|at| at.0), situation.job.created);
-    let place = place.or_else(|| taken(situation));
-    spec.job_creation_timestamp = place.map(Time);
     match situation.workload {
         // Its quota is free, and it can ask for some again, when its pods are gone.
         None if situation.still_in_use
@@ -83,18 +83,14 @@ pub(super) fn pending(situation: &JobSituation<'_>, reading: &Reading, queue: &s
         None => {
             let workload = workload::object(situation.key, situation.job, situation.kind, spec);
             let plan = Plan::write(Write::CreateWorkload(Box::new(workload)));
-            let note = found.err().map(|refused| refused.note());
+            let note = refused.map(|refused| refused.note());
             match note.or_else(|| whole_note(situation.job, queue)) {
                 Some(note) => plan.and_note(note),
                 None => plan,
             }
         }
         Some((key, record)) if record.spec != spec && !record.deleting => {
-            Plan::write(Write::UpdateWorkloadSpec {
-                key: key.clone(),
-                revision: record.revision,
-                spec: Box::new(spec),
-            })
+            update_spec(key, record, spec)
         }
         // Its pods bring gates of others, and only they can tell when these are gone. They are born
         // behind the queue gate too, so that nothing runs.

@@ -240,7 +240,7 @@ pub fn or_recorded(
 ///
 /// # Errors
 /// The job is told why it has no priority, and its Workload stays as it is.
-pub fn to_record(
+pub(super) fn to_record(
     found: &Result<Priority, NoPriority>,
     record: Option<&WorkloadRecord>,
 ) -> Result<Priority, NoPriority> {
