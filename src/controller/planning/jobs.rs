@@ -1,6 +1,8 @@
 //! The plan of a job, and what it depends on.
 
-use crate::cache::{Subject, Uid};
+use std::time::Duration;
+
+use crate::cache::{JobKey, JobRecord, Subject, Uid, WorkloadRecord};
 use crate::controller::Controller;
 use crate::controller::wakes::Wake;
 use crate::controller::writes::in_flight::InFlightWrite;
@@ -9,7 +11,7 @@ use crate::plan::engine_state::time;
 use crate::plan::evictions::unused_quota;
 use crate::plan::job::plan;
 use crate::plan::situation::{Child, JobSituation};
-use crate::plan::{Plan, Write};
+use crate::plan::{Note, Plan, Write};
 use crate::process::invariants::violated;
 
 impl Controller {
@@ -28,31 +30,14 @@ impl Controller {
         let Some(kind) = self.kinds.compiled(&key.kind) else {
             return;
         };
-        // What a JobKind read that was another one is no ground for a write.
-        if !self.kinds.has_listed(&key.kind) {
-            return;
-        }
-        // Of a JobKind that is deleted, what has a place at a gate is only counted.
-        if self.kinds.is_retiring(&key.kind) && !self.holds_quota(subject) {
+        if !self.may_plan(subject, &key, job) {
             return;
         }
         let workload = self.objects.workload_of(subject);
-        if workload.is_none() && self.lineage(&key, job) == Lineage::Child {
-            return;
-        }
         let is_unqueued = workload.is_none();
-        let still_in_use = self.is_still_in_use(subject);
         let child = kind.has_pods_of_children();
         let child = child.then(|| self.child_with_pods(&key, uid)).flatten();
-        let record = workload.map(|(_, record)| record);
-        let record = record.filter(|record| job.deleting && record.status.admission.is_some());
-        // Its controller may have made pods until it saw that the job is being deleted, however long ago it was admitted.
-        let since = record.and_then(|record| {
-            let admitted = unused_quota::usage_since(record);
-            admitted.max(job.deleted_at)
-        });
-        let unseen_for =
-            since.and_then(|at| unused_quota::unseen_pods_for(time(at), time(self.now.wall)));
+        let unseen_for = workload.and_then(|(_, record)| self.unseen_in_deletion_for(job, record));
         let situation = JobSituation {
             key: &key,
             job,
@@ -62,7 +47,7 @@ impl Controller {
                 .map(|(key, job, kind)| Child { key, job, kind }),
             workload,
             namespace_is_terminating: self.cluster.is_terminating(&key.namespace),
-            still_in_use,
+            still_in_use: self.is_still_in_use(subject),
             live_pods: self.live_pods(subject),
             shows_pods: self.shows_pods(&key, job),
             may_have_unseen_pods: unseen_for.is_some()
@@ -75,40 +60,61 @@ impl Controller {
             priority: &|| self.priority(&key.namespace, job),
             now: self.now.wall,
         };
-        let Plan { mut write, notes } = plan(&situation);
+        let Plan { write, notes } = plan(&situation);
         // After a write it is planned again anyway.
         if let (Some(wait), None) = (unseen_for, &write) {
             self.wake_after(wait, Wake::Plan(subject.clone()));
         }
-        if self
-            .reports
-            .hold_back(subject, write.as_ref(), self.now.moment)
-        {
-            write = None;
-        }
-        match write {
+        let reports = &mut self.reports;
+        let is_held_back = reports.hold_back(subject, write.as_ref(), self.now.moment);
+        match write.filter(|_| !is_held_back) {
+            Some(write) => self.send_for_job(subject, &key, write, notes),
             None if is_unqueued => self.tell_unqueued(subject, notes),
             None => {
                 for note in notes {
                     self.tell(&key, uid, note);
                 }
             }
-            Some(write) => {
-                // A patch may be of a child.
-                let kind = match &write {
-                    Write::PatchJob { key: patched, .. } => &patched.kind,
-                    _ => &key.kind,
-                };
-                let Some(resource) = self.kinds.resource(kind) else {
-                    return violated("a kind whose objects are listed has a resource");
-                };
-                self.send(InFlightWrite {
-                    subject: subject.clone(),
-                    write,
-                    resource,
-                    notes,
-                });
-            }
         }
+    }
+
+    /// Whether what is known of a job is ground for a plan.
+    fn may_plan(&self, subject: &Subject, key: &JobKey, job: &JobRecord) -> bool {
+        // What a JobKind read that was another one is no ground for a write.
+        if !self.kinds.has_listed(&key.kind) {
+            return false;
+        }
+        // Of a JobKind that is deleted, what has a place at a gate is only counted.
+        if self.kinds.is_retiring(&key.kind) && !self.holds_quota(subject) {
+            return false;
+        }
+        self.objects.workload_of(subject).is_some() || self.lineage(key, job) != Lineage::Child
+    }
+
+    /// For how long an admitted job that is being deleted may have pods that no watch has shown. Its controller may have
+    /// made some until it saw the deletion, however long ago the job was admitted.
+    fn unseen_in_deletion_for(&self, job: &JobRecord, record: &WorkloadRecord) -> Option<Duration> {
+        if !job.deleting || record.status.admission.is_none() {
+            return None;
+        }
+        let since = unused_quota::usage_since(record).max(job.deleted_at)?;
+        unused_quota::unseen_pods_for(time(since), time(self.now.wall))
+    }
+
+    /// Sends a write for a job. A patch may be of a child.
+    fn send_for_job(&mut self, subject: &Subject, key: &JobKey, write: Write, notes: Vec<Note>) {
+        let kind = match &write {
+            Write::PatchJob { key: patched, .. } => &patched.kind,
+            _ => &key.kind,
+        };
+        let Some(resource) = self.kinds.resource(kind) else {
+            return violated("a kind whose objects are listed has a resource");
+        };
+        self.send(InFlightWrite {
+            subject: subject.clone(),
+            write,
+            resource,
+            notes,
+        });
     }
 }
