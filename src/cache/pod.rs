@@ -9,12 +9,12 @@ use sluice_kinds::Problem;
 use sluice_kinds::gates::GateState;
 use sluice_kinds::gates::labels::stale_labels;
 use sluice_kinds::metadata::group_version;
-use sluice_kinds::pod::{PodAdmission, PodMode, PodPhase, PodView, QueueGates};
+use sluice_kinds::pod::{PodAdmission, PodGroup, PodMode, PodPhase, PodView, QueueGates};
 use sluice_kinds::view::{LabelledQueue, PodSetView, QueueLabels};
 
 use super::kept_gates::KeptGates;
 use super::staleness::Revision;
-use super::subject::Uid;
+use super::subject::{GroupKey, Uid};
 use crate::process::recorded_times::{RecordedTimes, Sight};
 
 /// `terminationGracePeriodSeconds` of a pod that does not say.
@@ -274,6 +274,23 @@ impl PodRecord {
         let until = self.terminate_until.zip(late);
         self.terminate_until = until.and_then(|(until, late)| until.saturating_add(late).ok());
         self.deleted_at = deleted_at;
+    }
+
+    /// What it says of the group that it is in.
+    pub fn group(&self) -> Option<&PodGroup> {
+        match &self.mode {
+            PodMode::Group(Ok(group)) => Some(group),
+            PodMode::Group(Err(_)) | PodMode::Single | PodMode::Child => None,
+        }
+    }
+
+    /// The group of its namespace that it is in.
+    pub fn group_key(&self, namespace: &Arc<str>) -> Option<GroupKey> {
+        let group = self.group()?;
+        Some(GroupKey {
+            namespace: namespace.clone(),
+            name: group.name.clone(),
+        })
     }
 
     /// Whether it has not ended.

@@ -101,7 +101,7 @@ impl Pods {
             let pods = self.by_owner.entry(owner).or_default();
             pods.insert(record.uid.clone());
         }
-        if let Some(group) = group_of(&key, &record) {
+        if let Some(group) = record.group_key(&key.namespace) {
             let pods = self.by_group.entry(group).or_default();
             pods.insert(record.uid.clone());
         }
@@ -138,7 +138,7 @@ impl Pods {
             let owner = (key.namespace.clone(), owner.uid.clone());
             remove_from(&mut self.by_owner, &owner, &record.uid);
         }
-        if let Some(group) = group_of(key, &record) {
+        if let Some(group) = record.group_key(&key.namespace) {
             remove_from(&mut self.by_group, &group, &record.uid);
         }
         for named in &record.named_uids {
@@ -337,16 +337,6 @@ fn gated_queue(key: &PodKey, record: &PodRecord) -> Option<LocalQueueKey> {
     };
     let is_gated = record.is_gated_elsewhere() && record.mode != PodMode::Child;
     is_gated.then(|| LocalQueueKey::new(key.namespace.clone(), queue.as_str()))
-}
-
-fn group_of(key: &PodKey, record: &PodRecord) -> Option<GroupKey> {
-    match &record.mode {
-        PodMode::Group(Ok(group)) => Some(GroupKey {
-            namespace: key.namespace.clone(),
-            name: group.name.clone(),
-        }),
-        PodMode::Group(Err(_)) | PodMode::Single | PodMode::Child => None,
-    }
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ use sluice_kinds::pod::{PodGroup, PodPhase};
 use sluice_kinds::view::{Finished, LabelledQueue};
 
 use self::disagreement::PODS_DISAGREE;
-use self::members::{asks_for, counted, group, pod_sets};
+use self::members::{asks_for, counted, pod_sets};
 pub use self::members::{gates_left, is_ready, present, role_of};
 use crate::cache::conditions::{self, Type};
 use crate::cache::{GroupKey, PodKey, PodRecord, WorkloadKey, WorkloadRecord};
@@ -83,7 +83,7 @@ pub fn plan(situation: &GroupSituation<'_>) -> Plan {
     let Some((_, first)) = pods.first() else {
         return gone(situation);
     };
-    let Some(group) = group(first) else {
+    let Some(group) = first.group() else {
         return Plan::default();
     };
     if let Some((key, record)) = workload {
@@ -357,7 +357,7 @@ fn finished(
     let failed = of(PodPhase::Failed).count();
     let is_final = pods
         .iter()
-        .filter_map(|(_, pod)| group(pod))
+        .filter_map(|(_, pod)| pod.group())
         .any(|group| !group.is_retriable);
     (0 < failed && is_final && !runs).then(|| Finished {
         succeeded: false,

@@ -9,7 +9,7 @@ use sluice_engine::Event;
 use sluice_kinds::pod::PodMode;
 
 use crate::cache::pods::{QuotaOf, Root};
-use crate::cache::{GroupKey, PodKey, PodRecord, Subject, Uid};
+use crate::cache::{PodKey, PodRecord, Subject, Uid};
 use crate::controller::Controller;
 use crate::controller::gates::count_changes;
 use crate::process::hashing::HashSet;
@@ -209,15 +209,12 @@ impl Controller {
         namespace: &Arc<str>,
     ) -> Option<Subject> {
         match &record.mode {
-            PodMode::Group(Ok(group)) => Some(Subject::Group(GroupKey {
-                namespace: namespace.clone(),
-                name: group.name.clone(),
-            })),
+            PodMode::Group(_) => record.group_key(namespace).map(Subject::Group),
             PodMode::Child => match self.root_of(record, namespace) {
                 Root::Uid(uid) => Some(Subject::Job(uid)),
                 Root::None | Root::Unknown(_) => None,
             },
-            PodMode::Group(Err(_)) | PodMode::Single => None,
+            PodMode::Single => None,
         }
     }
 

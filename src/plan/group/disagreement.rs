@@ -3,7 +3,6 @@
 
 use sluice_crds::{POD_GROUP_TOTAL_ANNOTATION, PRIORITY_CLASS_LABEL, QUEUE_NAME_LABEL};
 use sluice_kinds::gates::field_of;
-use sluice_kinds::pod::PodMode;
 use sluice_kinds::view::LabelledQueue;
 
 use crate::cache::{PodKey, PodRecord};
@@ -52,10 +51,11 @@ pub(super) fn told(pods: &[(&PodKey, &PodRecord)]) -> Option<String> {
 }
 
 fn total(pod: &PodRecord) -> String {
-    match &pod.mode {
-        PodMode::Group(Ok(group)) => format!("\"{}\"", group.total),
-        PodMode::Group(Err(_)) | PodMode::Single | PodMode::Child => "absent".to_owned(),
-    }
+    let group = pod.group();
+    group.map_or_else(
+        || "absent".to_owned(),
+        |group| format!("\"{}\"", group.total),
+    )
 }
 
 fn queue(pod: &PodRecord) -> String {

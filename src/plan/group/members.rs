@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sluice_kinds::pod::{PodGroup, PodMode, PodPhase};
+use sluice_kinds::pod::PodPhase;
 use sluice_kinds::problem::summarize;
 use sluice_kinds::view::PodSetView;
 
@@ -16,7 +16,7 @@ pub fn present(pods: &[(&PodKey, &PodRecord)], record: &WorkloadRecord) -> (usiz
         let counts = record.spec.pod_sets.iter().map(|set| i64::from(set.count));
         u32::try_from(counts.sum::<i64>()).unwrap_or_default()
     };
-    let first = pods.first().and_then(|(_, first)| group(first));
+    let first = pods.first().and_then(|(_, first)| first.group());
     let total = first.map_or_else(recorded, |group| group.total);
     let total = usize::try_from(total).unwrap_or(usize::MAX);
     let present = counted(pods, total).into_iter();
@@ -26,7 +26,7 @@ pub fn present(pods: &[(&PodKey, &PodRecord)], record: &WorkloadRecord) -> (usiz
 /// Whether the group can be admitted: it is complete, is what its Workload says, and no other gate
 /// is left on any of its pods.
 pub fn is_ready(pods: &[(&PodKey, &PodRecord)], record: &WorkloadRecord) -> bool {
-    let Some(group) = pods.first().and_then(|(_, first)| group(first)) else {
+    let Some(group) = pods.first().and_then(|(_, first)| first.group()) else {
         return false;
     };
     let total = usize::try_from(group.total).unwrap_or(usize::MAX);
@@ -39,7 +39,7 @@ pub fn is_ready(pods: &[(&PodKey, &PodRecord)], record: &WorkloadRecord) -> bool
 
 /// The gates of others on the pods that make up the group: while there are some, it can't be admitted.
 pub fn gates_left<'a>(pods: &[(&'a PodKey, &'a PodRecord)]) -> BTreeSet<&'a str> {
-    let group = pods.first().and_then(|(_, first)| group(first));
+    let group = pods.first().and_then(|(_, first)| first.group());
     let total = group.map_or(0, |group| {
         usize::try_from(group.total).unwrap_or(usize::MAX)
     });
@@ -100,12 +100,5 @@ pub fn role_of(pod: &PodRecord) -> String {
         (None, Some(role), _) => role.to_string(),
         (_, _, Ok(asks)) => asks.role(),
         (_, _, Err(_)) => String::new(),
-    }
-}
-
-pub(super) fn group(pod: &PodRecord) -> Option<&PodGroup> {
-    match &pod.mode {
-        PodMode::Group(Ok(group)) => Some(group),
-        PodMode::Group(Err(_)) | PodMode::Single | PodMode::Child => None,
     }
 }
