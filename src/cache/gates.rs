@@ -2,6 +2,7 @@
 //! follows for an object is decided in `plan/gates/action.rs`.
 
 pub mod dependencies;
+pub mod trouble;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

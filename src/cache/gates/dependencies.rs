@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use sluice_gates::{CompiledAfter, Dependency, DependencyRule, GroupKind, Outcome, Waiting};
 
+use crate::cache::gates::trouble::{Trouble, TroubleReason};
 use crate::cache::subject::{NamespacedName, Subject};
 use crate::process::clock::Moment;
 use crate::process::hashing::{HashMap, HashSet};
@@ -57,17 +58,6 @@ pub enum DependencyNews {
     },
     /// It can't be watched.
     Refused(Trouble),
-}
-
-/// Why a Gate can't be followed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Trouble {
-    /// One CamelCase word of a closed set.
-    pub reason: &'static str,
-    /// A sentence for people.
-    pub message: String,
-    /// Whether it is over soon by itself. What was seen before still counts then.
-    pub is_passing: bool,
 }
 
 /// What has changed about the objects of a kind.
@@ -186,7 +176,7 @@ impl Dependencies {
         match report.news {
             DependencyNews::Found { is_namespaced } => watch.is_namespaced = is_namespaced,
             DependencyNews::Refused(trouble) => {
-                if watch.is_listed && !trouble.is_passing {
+                if watch.is_listed && !trouble.reason.is_passing() {
                     watch.is_listed = false;
                 }
                 if !watch.is_listed {
@@ -290,9 +280,8 @@ impl Dependencies {
             }
             if let Err(wrong) = sample.namespace("", watch.is_namespaced) {
                 return Some(Err(Trouble {
-                    reason: "WrongScope",
+                    reason: TroubleReason::WrongScope,
                     message: wrong.to_string(),
-                    is_passing: false,
                 }));
             }
         }

@@ -16,8 +16,8 @@ use super::kind_task::aside;
 use super::retry::{LOOK_DEADLINE, Retry};
 use crate::api::watch::{self, Observation};
 use crate::cache::Source;
-use crate::cache::gates::dependencies::{DependencyNews, DependencyReport, Trouble};
-use crate::controller::kinds::watch_state::UnavailableReason;
+use crate::cache::gates::dependencies::{DependencyNews, DependencyReport};
+use crate::cache::gates::trouble::{Trouble, TroubleReason};
 use crate::controller::observe::Seen;
 use crate::process::metrics::Metrics;
 
@@ -92,9 +92,8 @@ impl DependencyTask {
             Ok(Err(error)) => return Err(self.trouble(&error, None)),
             Err(_) => {
                 return Err(Trouble {
-                    reason: UnavailableReason::Unreachable.as_str(),
+                    reason: TroubleReason::Unreachable,
                     message: "The API server did not answer; trying again".to_owned(),
-                    is_passing: true,
                 });
             }
         };
@@ -112,31 +111,28 @@ impl DependencyTask {
     fn trouble(&self, error: &Error, resource: Option<&ApiResource>) -> Trouble {
         match (error, resource) {
             (Error::Api(status), Some(resource)) if status.code == 403 => Trouble {
-                reason: UnavailableReason::Forbidden.as_str(),
+                reason: TroubleReason::Forbidden,
                 message: format!(
                     "{} can't be watched: add a ClusterRole with the label sluice.dev/aggregate-to-controller: \"true\" and the rule {{apiGroups: [{:?}], resources: [{}], verbs: [list, watch]}}",
                     self.kind, resource.group, resource.plural
                 ),
-                is_passing: false,
             },
             (Error::Api(status), _) if status.code == 404 => self.not_served(),
             (Error::Discovery(_), _) => self.not_served(),
             (error, _) => Trouble {
-                reason: UnavailableReason::Unreachable.as_str(),
+                reason: TroubleReason::Unreachable,
                 message: format!("{} can't be watched: {error}; trying again", self.kind),
-                is_passing: true,
             },
         }
     }
 
     fn not_served(&self) -> Trouble {
         Trouble {
-            reason: UnavailableReason::NotServed.as_str(),
+            reason: TroubleReason::NotServed,
             message: format!(
                 "{} is not served; install its CRD, or correct spec.after",
                 self.kind
             ),
-            is_passing: false,
         }
     }
 }

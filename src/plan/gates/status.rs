@@ -8,7 +8,7 @@ use sluice_kinds::problem::summarize;
 
 use crate::cache::conditions::{self, ConditionUpdate, Type};
 use crate::cache::gates::GateObject;
-use crate::cache::gates::dependencies::Trouble;
+use crate::cache::gates::trouble::Trouble;
 use crate::cache::held::{Held, HeldOfQueue};
 use crate::plan::writes::plan_and_notes::Now;
 
@@ -48,7 +48,7 @@ pub fn gate(
     };
     let active = match (&object.compiled, trouble) {
         (Err(problems), _) => not_lifted("Invalid", &summarize(problems)),
-        (Ok(_), Some(Err(trouble))) => not_lifted(trouble.reason, &trouble.message),
+        (Ok(_), Some(Err(trouble))) => not_lifted(trouble.reason.as_str(), &trouble.message),
         (Ok(_), Some(Ok(()))) => Some((true, "Ready", holds.to_owned())),
         (Ok(_), None) => None,
     };

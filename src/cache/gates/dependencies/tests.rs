@@ -44,9 +44,12 @@ fn put(known: &mut Dependencies, namespace: &str, name: &str, outcomes: &[Outcom
 
 fn refused(known: &mut Dependencies, life: u64, is_passing: bool) {
     let trouble = Trouble {
-        reason: "Forbidden",
+        reason: if is_passing {
+            TroubleReason::Unreachable
+        } else {
+            TroubleReason::Forbidden
+        },
         message: "it may not be read".to_owned(),
-        is_passing,
     };
     let news = DependencyNews::Refused(trouble);
     let kind = kind();
@@ -135,7 +138,10 @@ fn only_objects_of_the_own_namespace_count() {
     known.report(DependencyReport { kind, life, news });
     assert!(waits(&known, &one, "x").contains("can't be watched"));
     let trouble = known.trouble(one.after().unwrap());
-    assert_eq!(trouble.unwrap().unwrap_err().reason, "WrongScope");
+    assert_eq!(
+        trouble.unwrap().unwrap_err().reason,
+        TroubleReason::WrongScope
+    );
 }
 
 #[test]
