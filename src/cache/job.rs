@@ -267,7 +267,7 @@ impl JobRecord {
 
     /// Whether its pods wait for its gates though it is not suspended: behind gates for each of them, or behind the
     /// queue gate, which is lifted after them if all its pods are released together.
-    pub fn is_born_behind_gates(&self) -> bool {
+    fn is_born_behind_gates(&self) -> bool {
         let is_queued = matches!(self.queue, LabelledQueue::Named(_));
         match self.hold {
             Hold::Suspend => false,

@@ -12,9 +12,9 @@ use crate::plan::evictions::requeue_backoff::Backoff;
 use crate::plan::progress::RECOVERED;
 
 /// The reason of a deactivation after too many backoffs.
-pub const LIMIT_EXCEEDED: &str = "RequeuingLimitExceeded";
+const LIMIT_EXCEEDED: &str = "RequeuingLimitExceeded";
 /// The reason of any other deactivation.
-pub const BY_USER: &str = "User";
+const BY_USER: &str = "User";
 
 /// A turn in the life of a Workload.
 #[derive(Debug, Clone, PartialEq, Eq)]

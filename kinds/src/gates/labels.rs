@@ -27,7 +27,7 @@ impl Gate {
 }
 
 /// The labels that an object with these annotations carries.
-pub fn held_by_labels(annotations: &BTreeMap<String, String>) -> BTreeSet<String> {
+fn held_by_labels(annotations: &BTreeMap<String, String>) -> BTreeSet<String> {
     let gates = named(annotations).into_iter();
     gates.filter_map(|gate| gate.held_by_label()).collect()
 }
@@ -51,7 +51,7 @@ pub fn stale_labels<'a>(
 }
 
 /// Whether this is the key of such a label.
-pub fn is_held_by_label(key: &str) -> bool {
+fn is_held_by_label(key: &str) -> bool {
     key.starts_with(HELD_BY_LABEL_PREFIX)
 }
 

@@ -20,7 +20,7 @@ pub(crate) const QUOTA_IS_FREE: &str = "Its pods are gone and its quota is free"
 const NAMED_MAX: usize = 3;
 
 /// The reason of `Stalled` while an eviction does not end.
-pub const EVICTION_OVERDUE: &str = "EvictionOverdue";
+const EVICTION_OVERDUE: &str = "EvictionOverdue";
 /// The reason where what is deleted does not go.
 const DELETION_OVERDUE: &str = "DeletionOverdue";
 /// Its reason once the quota is free after all.
