@@ -12,7 +12,7 @@ use tracing::warn;
 
 use super::Controller;
 use crate::cache::pods::QuotaOf;
-use crate::cache::{JobRecord, PodRecord, Subject, Uid, WorkloadRecord};
+use crate::cache::{JobRecord, PodKey, PodRecord, Subject, Uid, WorkloadRecord};
 use crate::plan::WriteKind;
 use crate::plan::engine_state::{self, PodSituation, may_run_without_workload, time};
 use crate::plan::evictions::stall;
@@ -84,16 +84,10 @@ impl Controller {
             }
             _ => true,
         };
-        let is_deleted = job.is_some_and(|job| job.deleting);
         let created = workload.place(job.and_then(|job| job.created));
         let created = created.map_or(i64::MAX, Timestamp::as_second);
         let told = sluice_engine::Workload {
-            // Its user has given it up: it is preempted before any other.
-            priority: if is_deleted {
-                i32::MIN
-            } else {
-                workload.spec.priority
-            },
+            priority: engine_state::priority(workload, job),
             created,
             pod_sets,
             not_before: self.requeue_at(key, workload).map(time),
@@ -312,16 +306,7 @@ impl Controller {
         if state == WorkloadState::Pending || self.unused.backs_off_until(pod, self.now).is_some() {
             self.pending_reasons.insert(subject, self.now);
         }
-        let place_of = |gate: &Gate| self.place_of(gate);
-        let created = place_in_queue::taken(pod.into(), &place_of, self.now.wall);
-        // Its owner's gates held it too.
-        let depends = pod.owner.is_some() && self.cluster.gates.any_place_is_late();
-        let owner = depends
-            .then(|| self.job_of_pod(pod, &key.namespace))
-            .flatten();
-        let owner =
-            owner.and_then(|job| place_in_queue::lifted(job.into(), &place_of, self.now.wall));
-        let created = created.max(owner);
+        let created = self.place_of_pod(key, pod);
         let created = created.map_or(i64::MAX, Timestamp::as_second);
         let priority = self.pod_priority_value(&key.namespace, pod);
         let resists = self.writes.resists_eviction(subject, self.now.moment);
@@ -334,6 +319,15 @@ impl Controller {
                 state,
                 ..sluice_engine::Workload::new(id, queue)
             }));
+    }
+
+    /// When a pod takes its place in its queue that is admitted by itself.
+    fn place_of_pod(&self, key: &PodKey, pod: &PodRecord) -> Option<Timestamp> {
+        let may_depend = pod.owner.is_some() && self.cluster.gates.any_place_is_late();
+        let owner = may_depend.then(|| self.job_of_pod(pod, &key.namespace));
+        let owner = owner.flatten().map(Into::into);
+        let place_of = |gate: &Gate| self.place_of(gate);
+        place_in_queue::taken_by_pod(pod.into(), owner, &place_of, self.now.wall)
     }
 
     /// Whether the ClusterQueue of a pod that is admitted by itself keeps such as nobody would make again.

@@ -101,6 +101,16 @@ pub fn state(situation: &WorkloadSituation<'_>) -> Result<Option<WorkloadState>,
     Ok(Some(state))
 }
 
+/// The priority of a job or group with a Workload. A job that is being deleted is given up by its user: it is preempted
+/// before any other.
+pub fn priority(workload: &WorkloadRecord, job: Option<&JobRecord>) -> i32 {
+    if job.is_some_and(|job| job.deleting) {
+        i32::MIN
+    } else {
+        workload.spec.priority
+    }
+}
+
 /// Whether a job with a Workload may be admitted: its gates are gone and it asks for what is recorded.
 pub fn may_wait(job: &JobRecord, workload: &WorkloadRecord) -> bool {
     let is_queued =

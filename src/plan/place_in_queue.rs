@@ -23,8 +23,19 @@ pub fn taken(gated: Gated<'_>, place_of: PlaceOf<'_>, now: Now) -> Option<Timest
     gated.created.max(lifted(gated, place_of, now))
 }
 
+/// When a pod takes its place that is admitted by itself: the gates of its owner held it too.
+pub fn taken_by_pod(
+    pod: Gated<'_>,
+    owner: Option<Gated<'_>>,
+    place_of: PlaceOf<'_>,
+    now: Now,
+) -> Option<Timestamp> {
+    let of_owner = owner.and_then(|owner| lifted(owner, place_of, now));
+    taken(pod, place_of, now).max(of_owner)
+}
+
 /// When the last gate was lifted from it that says where it takes its place.
-pub fn lifted(gated: Gated<'_>, place_of: PlaceOf<'_>, now: Now) -> Option<Timestamp> {
+fn lifted(gated: Gated<'_>, place_of: PlaceOf<'_>, now: Now) -> Option<Timestamp> {
     let lifted = when_lifted(gated, place_of);
     let lifted = lifted.map(|lifted| lifted.at.unwrap_or(now));
     lifted.map(in_seconds).max()
