@@ -1,6 +1,8 @@
 //! The pods that are known, and who they belong to: by owner, through owners in between, by group.
 //! UIDs decide, never names.
 
+mod shared;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -9,10 +11,11 @@ use sluice_kinds::pod::PodMode;
 use sluice_kinds::view::LabelledQueue;
 
 use super::held::{GatedCounts, HeldObjects};
-use super::pod::{Asks, CHAIN_MAX, OwnerRef, PodKey, PodRecord};
+use super::pod::{CHAIN_MAX, OwnerRef, PodKey, PodRecord};
 use super::staleness::Staleness;
 use super::subject::{GroupKey, Subject, Uid};
 use crate::process::hashing::{HashMap, HashSet, indexed, remove_from};
+use shared::Shared;
 
 /// An owner of pods: namespace and UID. A reference from another namespace names nobody.
 type OwnerKey = (Arc<str>, Uid);
@@ -47,9 +50,7 @@ pub struct Pods {
     last_unlinked: Option<OwnerKey>,
     /// The other way round.
     linked: HashMap<OwnerKey, BTreeSet<Uid>>,
-    /// One copy of what many pods have: what they ask for, and who owns them.
-    asks: HashMap<String, Arc<Asks>>,
-    owners: HashSet<Arc<OwnerRef>>,
+    shared: Shared,
     gated: GatedCounts,
     held: HeldObjects,
     stale: Staleness,
@@ -91,7 +92,7 @@ impl Pods {
                 self.unlink_unused(&key.namespace, owner.as_deref());
             }
         }
-        self.share(&mut record);
+        self.shared.share(&mut record, self.by_key.len());
         if let Some(queue) = gated_queue(&key, &record) {
             self.gated.add(queue);
         }
@@ -297,31 +298,6 @@ impl Pods {
     /// How many pods are held by other gates than Sluice's, by LocalQueue.
     pub fn gated(&self) -> &BTreeMap<LocalQueueKey, i32> {
         self.gated.by_queue()
-    }
-
-    /// Keeps one copy of what many pods have.
-    fn share(&mut self, record: &mut PodRecord) {
-        // What no pod has any more is cleared out when there may be as much of it again.
-        let spare = self.by_key.len().saturating_mul(2).saturating_add(64);
-        if let Some(owner) = &record.owner {
-            if let Some(known) = self.owners.get(owner) {
-                record.owner = Some(known.clone());
-            } else {
-                if spare < self.owners.len() {
-                    self.owners.retain(|known| 1 < Arc::strong_count(known));
-                }
-                self.owners.insert(owner.clone());
-            }
-        }
-        let digest = format!("{:?}", record.asks);
-        if let Some(known) = self.asks.get(&digest) {
-            record.asks = known.clone();
-        } else {
-            if spare < self.asks.len() {
-                self.asks.retain(|_, known| 1 < Arc::strong_count(known));
-            }
-            self.asks.insert(digest, record.asks.clone());
-        }
     }
 
     /// The pods that gates hold.
