@@ -4,17 +4,19 @@
 //! Field names are those of Kueue's `v1beta2` wherever a field means the same, so that a manifest
 //! moves over by changing its `apiVersion`.
 //!
-//! Each kind has a file. One has a folder:
+//! Each kind has a file. Two have a folder:
 //!
 //! | folder | what lives there |
 //! |---|---|
 //! | `gate` | the Gate, its schedule, and what it applies to |
+//! | `workload` | the Workload, and its name |
 #![deny(missing_docs)]
 // The KubeSchema derive emits `pub` twins of the types inside their private modules.
 #![allow(unreachable_pub)]
 
 mod cluster_queue;
 mod cohort;
+pub mod conditions;
 pub mod duration;
 mod fair_sharing;
 mod gate;
@@ -28,7 +30,6 @@ pub mod quantity;
 mod resource_flavor;
 mod schema;
 mod workload;
-mod workload_name;
 
 pub use cluster_queue::{
     Backoff, ClusterQueue, ClusterQueueSpec, ClusterQueueStatus, FlavorFungibility,
@@ -37,6 +38,7 @@ pub use cluster_queue::{
     WhenNotRestartable,
 };
 pub use cohort::{Cohort, CohortSpec, CohortStatus};
+pub use conditions::ConditionType;
 pub use fair_sharing::{
     AdmissionFairSharingStatus, AdmissionScope, FairSharing, FairSharingStatus,
     LocalQueueFairSharingStatus, ScopeMode, Weight, WeightError,
@@ -64,9 +66,9 @@ pub use quantity::{Quantity, ResourceList};
 pub use resource_flavor::{ResourceFlavor, ResourceFlavorSpec};
 pub use workload::{
     Admission, POD_GROUP_PREFIX, POD_PREFIX, PodSet, PodSetAssignment, PriorityClassRef,
-    ReclaimablePod, RequeueState, Workload, WorkloadSpec, WorkloadStatus, not_queued,
+    ReclaimablePod, RequeueState, Workload, WorkloadSpec, WorkloadStatus, group_workload_name,
+    not_queued, workload_name,
 };
-pub use workload_name::{group_workload_name, workload_name};
 
 /// The API group of every type in this crate.
 pub const GROUP: &str = "sluice.dev";

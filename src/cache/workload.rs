@@ -8,8 +8,8 @@ use kube::api::DynamicObject;
 use serde::Deserialize;
 use serde_json::Value;
 use sluice_crds::{
-    Admission, JOB_UID_LABEL, POD_GROUP_LABEL, PODS_MADE_BY_ANNOTATION, PodSet, Workload,
-    WorkloadSpec, WorkloadStatus, group_workload_name, workload_name,
+    Admission, ConditionType, JOB_UID_LABEL, POD_GROUP_LABEL, PODS_MADE_BY_ANNOTATION, PodSet,
+    Workload, WorkloadSpec, WorkloadStatus, group_workload_name, workload_name,
 };
 use sluice_engine::Borrowing;
 use sluice_gates::GroupKind;
@@ -19,7 +19,7 @@ use sluice_kinds::problem::summarize;
 use super::staleness::Revision;
 use super::subject::Uid;
 use super::subject::{GroupKey, Subject};
-use crate::cache::conditions::{self, Type};
+use crate::cache::conditions;
 use crate::process::recorded_times::{RecordedTimes, Sight};
 
 /// Where a Workload is.
@@ -202,7 +202,7 @@ impl WorkloadRecord {
     /// Since when it waits, or had waited before its admission: since it was made, or since its last eviction. If it was
     /// evicted and admitted again before this process began, since that admission.
     pub fn waits_since(&self) -> Option<Timestamp> {
-        let waits_since = || self.since(Type::Evicted).max(self.created);
+        let waits_since = || self.since(ConditionType::Evicted).max(self.created);
         self.waited_since.or_else(waits_since)
     }
 
@@ -214,13 +214,13 @@ impl WorkloadRecord {
     }
 
     /// Since when the condition `kind` is True, if it is.
-    pub fn true_since(&self, kind: Type) -> Option<Timestamp> {
+    pub fn true_since(&self, kind: ConditionType) -> Option<Timestamp> {
         let condition = conditions::find(&self.status.conditions, kind);
         self.changed_at(condition.filter(|condition| condition.status == "True"))
     }
 
     /// When the condition `kind` became what it is.
-    pub fn since(&self, kind: Type) -> Option<Timestamp> {
+    pub fn since(&self, kind: ConditionType) -> Option<Timestamp> {
         self.changed_at(conditions::find(&self.status.conditions, kind))
     }
 
@@ -238,7 +238,7 @@ impl WorkloadRecord {
 
     /// Whether it is evicted and still holds quota.
     pub fn is_evicting(&self) -> bool {
-        self.status.admission.is_some() && self.is(Type::Evicted)
+        self.status.admission.is_some() && self.is(ConditionType::Evicted)
     }
 
     /// Whether it is admitted and has not finished. One that is evicted is so until its pods are gone.
@@ -253,15 +253,15 @@ impl WorkloadRecord {
 
     /// Whether it was evicted and has not given its quota back in time: nobody is kept waiting for it.
     pub fn is_stalled(&self) -> bool {
-        self.is_evicting() && self.is(Type::Stalled)
+        self.is_evicting() && self.is(ConditionType::Stalled)
     }
 
     /// Whether its job has ended.
     pub fn is_finished(&self) -> bool {
-        self.is(Type::Finished)
+        self.is(ConditionType::Finished)
     }
 
-    fn is(&self, kind: Type) -> bool {
+    fn is(&self, kind: ConditionType) -> bool {
         conditions::is_true(&self.status.conditions, kind)
     }
 }

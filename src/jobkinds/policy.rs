@@ -12,7 +12,8 @@ use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{ApiResource, DynamicObject};
-use sluice_crds::{GateSpec, JobKind, WorkloadPriorityClass};
+use sluice_crds::conditions::find;
+use sluice_crds::{ConditionType, GateSpec, JobKind, WorkloadPriorityClass};
 use sluice_gates::{CompiledAppliesTo, ManagedNamespaces};
 use sluice_kinds::CompiledKind;
 use sluice_kinds::aliases::KeyAliases;
@@ -217,8 +218,8 @@ struct Precedence {
 
 impl Precedence {
     fn of(object: &JobKind) -> Self {
-        let conditions = object.status.iter().flat_map(|status| &status.conditions);
-        let ready = conditions.into_iter().find(|c| c.type_ == "Ready");
+        let status = object.status.as_ref();
+        let ready = status.and_then(|status| find(&status.conditions, ConditionType::Ready));
         Self {
             is_taken: ready.is_some_and(|ready| ready.reason == TAKEN),
             is_unread: ready.is_none_or(|ready| ready.status != "True"),

@@ -11,7 +11,7 @@ use std::time::Duration;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::ObjectMeta;
 use sluice_crds::{
-    JOB_UID_LABEL, POD_GROUP_LABEL, PODS_MADE_BY_ANNOTATION, ReclaimablePod, Workload,
+    ConditionType, JOB_UID_LABEL, POD_GROUP_LABEL, PODS_MADE_BY_ANNOTATION, ReclaimablePod, Workload,
     WorkloadSpec, group_workload_name,
 };
 use sluice_kinds::pod::{PodGroup, PodPhase};
@@ -20,7 +20,7 @@ use sluice_kinds::view::{Finished, LabelledQueue};
 use self::disagreement::PODS_DISAGREE;
 use self::members::{asks_for, counted, pod_sets};
 pub use self::members::{gates_left, is_ready, present, role_of};
-use crate::cache::conditions::{self, Type};
+use crate::cache::conditions;
 use crate::cache::{GroupKey, PodKey, PodRecord, WorkloadKey, WorkloadRecord};
 use crate::plan::eviction_steps::requeue;
 use crate::plan::evictions::cause::Cause;
@@ -281,8 +281,8 @@ fn gone(situation: &GroupSituation<'_>) -> Plan {
 /// For how long the Workload of a group without pods stays, if it does.
 pub fn kept_for(record: &WorkloadRecord, now: Now) -> Option<Duration> {
     // It gave its quota back then. `Requeued` may have been false before.
-    let requeued = record.since(Type::QuotaReserved)?;
-    let was_evicted = conditions::is_true(&record.status.conditions, Type::Evicted)
+    let requeued = record.since(ConditionType::QuotaReserved)?;
+    let was_evicted = conditions::is_true(&record.status.conditions, ConditionType::Evicted)
         && record.status.admission.is_none();
     if !record.is_made_again || record.is_finished() || !was_evicted {
         return None;

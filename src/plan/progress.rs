@@ -2,11 +2,11 @@
 //! have ended for good, so that their quota is free. When that is written is not decided here.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use sluice_crds::{PodSetAssignment, ReclaimablePod, WorkloadStatus};
+use sluice_crds::{ConditionType, PodSetAssignment, ReclaimablePod, WorkloadStatus};
 use sluice_kinds::view::PodSetView;
 
 use crate::cache::WorkloadRecord;
-use crate::cache::conditions::{self, ConditionUpdate, Type};
+use crate::cache::conditions::{self, ConditionUpdate};
 use crate::plan::writes::plan_and_notes::Now;
 
 /// The reason of PodsReady for pods that were ready once and are not any more.
@@ -109,7 +109,7 @@ fn as_count(number: impl TryInto<i32>) -> i32 {
 /// PodsReady of a Workload that has just been admitted, or is evicted.
 pub(super) fn not_started() -> ConditionUpdate {
     ConditionUpdate {
-        kind: Type::PodsReady,
+        kind: ConditionType::PodsReady,
         is_true: false,
         reason: "WaitForStart",
         message: "Not all of its pods are ready".to_owned(),
@@ -118,13 +118,13 @@ pub(super) fn not_started() -> ConditionUpdate {
 
 /// Whether all pods have been ready since the admission: an admission takes back what `PodsReady` said before.
 pub fn were_ready(known: &[Condition]) -> bool {
-    let known = conditions::find(known, Type::PodsReady);
+    let known = conditions::find(known, ConditionType::PodsReady);
     known.is_some_and(|known| known.status == "True" || known.reason == WAIT_FOR_RECOVERY)
 }
 
 /// What PodsReady is to say, if that is something new. That it is not there yet says enough.
 fn readiness(known: &[Condition], is_ready: bool) -> Option<ConditionUpdate> {
-    let known = conditions::find(known, Type::PodsReady);
+    let known = conditions::find(known, ConditionType::PodsReady);
     let was_ready = known.is_some_and(|known| known.status == "True");
     let had_to_recover = known.is_some_and(|known| known.reason == WAIT_FOR_RECOVERY);
     let (reason, message) = match (was_ready, is_ready) {
@@ -134,7 +134,7 @@ fn readiness(known: &[Condition], is_ready: bool) -> Option<ConditionUpdate> {
         (false, true) => ("Started", "All of its pods are ready"),
     };
     Some(ConditionUpdate {
-        kind: Type::PodsReady,
+        kind: ConditionType::PodsReady,
         is_true: is_ready,
         reason,
         message: message.to_owned(),
@@ -143,7 +143,7 @@ fn readiness(known: &[Condition], is_ready: bool) -> Option<ConditionUpdate> {
 
 /// What a job has told of itself, in words that are equal if it is.
 pub fn told(status: &WorkloadStatus) -> String {
-    let ready = conditions::find(&status.conditions, Type::PodsReady);
+    let ready = conditions::find(&status.conditions, ConditionType::PodsReady);
     let ready = ready.map_or("", |ready| ready.reason.as_str());
     format!("{ready} {:?}", status.reclaimable_pods)
 }

@@ -3,9 +3,10 @@
 //! its gates, as the object itself shows them.
 
 use k8s_openapi::jiff::Timestamp;
+use sluice_crds::ConditionType;
 
 use crate::cache::WorkloadRecord;
-use crate::cache::conditions::{self, Type};
+use crate::cache::conditions;
 use crate::cache::held::Gated;
 use crate::plan::evictions::cause::PREEMPTED;
 use crate::plan::evictions::requeue_backoff::Backoff;
@@ -90,25 +91,25 @@ pub fn turns(before: &WorkloadRecord, after: &WorkloadRecord, backoff: Backoff) 
         turns.push(Turn::Admitted);
     }
     // A pod that was replaced is no new start.
-    let has_recovered = reason(after, Type::PodsReady) == RECOVERED;
-    if is_new(before, after, Type::PodsReady) && !has_recovered && !after.is_evicting() {
+    let has_recovered = reason(after, ConditionType::PodsReady) == RECOVERED;
+    if is_new(before, after, ConditionType::PodsReady) && !has_recovered && !after.is_evicting() {
         turns.push(Turn::Ready);
     }
     if !before.is_evicting() && after.is_evicting() {
-        let preempted = reason(after, Type::Evicted) == PREEMPTED;
+        let preempted = reason(after, ConditionType::Evicted) == PREEMPTED;
         turns.push(Turn::Evicted {
-            reason: reason(after, Type::Evicted),
-            preempted: preempted.then(|| reason(after, Type::Preempted)),
+            reason: reason(after, ConditionType::Evicted),
+            preempted: preempted.then(|| reason(after, ConditionType::Preempted)),
         });
     }
     if holds(before) && !holds(after) && !after.is_finished() && before.is_evicting() {
         turns.push(Turn::Requeued {
-            reason: reason(after, Type::QuotaReserved),
+            reason: reason(after, ConditionType::QuotaReserved),
         });
     }
-    if is_new(before, after, Type::Finished) {
+    if is_new(before, after, ConditionType::Finished) {
         turns.push(Turn::Finished {
-            reason: reason(after, Type::Finished),
+            reason: reason(after, ConditionType::Finished),
         });
     }
     turns
@@ -116,12 +117,12 @@ pub fn turns(before: &WorkloadRecord, after: &WorkloadRecord, backoff: Backoff) 
 
 /// When it was evicted last.
 pub fn evicted_at(record: &WorkloadRecord) -> Option<Timestamp> {
-    record.true_since(Type::Evicted)
+    record.true_since(ConditionType::Evicted)
 }
 
 /// When the condition Admitted last became true.
 pub fn admitted_at(record: &WorkloadRecord) -> Option<Timestamp> {
-    record.true_since(Type::Admitted)
+    record.true_since(ConditionType::Admitted)
 }
 
 /// The flavors of an admission, each named once.
@@ -170,12 +171,12 @@ fn deactivated_by(before: &WorkloadRecord, backoff: Backoff) -> &'static str {
     }
 }
 
-fn is_new(before: &WorkloadRecord, after: &WorkloadRecord, kind: Type) -> bool {
+fn is_new(before: &WorkloadRecord, after: &WorkloadRecord, kind: ConditionType) -> bool {
     let is = |record: &WorkloadRecord| conditions::is_true(&record.status.conditions, kind);
     !is(before) && is(after)
 }
 
-fn reason(record: &WorkloadRecord, kind: Type) -> String {
+fn reason(record: &WorkloadRecord, kind: ConditionType) -> String {
     let found = conditions::find(&record.status.conditions, kind);
     found.map_or_else(String::new, |condition| condition.reason.clone())
 }

@@ -3,12 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::Pod;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, OwnerReference};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use k8s_openapi::jiff::Timestamp;
 use kube::{Resource as _, ResourceExt as _};
 use serde::Serialize;
 use serde_json::Value;
-use sluice_crds::{GROUP, LocalQueue, POD_GROUP_LABEL, POD_PREFIX, Workload, not_queued};
+use sluice_crds::conditions::{find, find_true};
+use sluice_crds::{
+    ConditionType, GROUP, LocalQueue, POD_GROUP_LABEL, POD_PREFIX, Workload, not_queued,
+};
 use sluice_kinds::metadata::group_version;
 use sluice_kinds::pod::{PodMode, PodPhase, PodView};
 use sluice_kinds::view::LabelledQueue;
@@ -116,16 +119,6 @@ pub fn sort(jobs: &mut [Job]) {
     });
 }
 
-/// A condition by its type, if it is true, or if it is there at all.
-pub fn condition<'a>(workload: &'a Workload, kind: &str) -> Option<&'a Condition> {
-    let conditions = &workload.status.as_ref()?.conditions;
-    conditions.iter().find(|condition| condition.type_ == kind)
-}
-
-fn is_true<'a>(workload: &'a Workload, kind: &str) -> Option<&'a Condition> {
-    condition(workload, kind).filter(|condition| condition.status == "True")
-}
-
 /// A job, a pod group or a pod, as who asks calls it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Called<'a> {
@@ -225,18 +218,18 @@ fn owner(workload: &Workload) -> (String, String, String) {
 }
 
 fn of_workload(workload: &Workload) -> Job {
-    let holds = workload
-        .status
-        .as_ref()
-        .is_some_and(|s| s.admission.is_some());
-    let told = if let Some(told) = is_true(workload, "Finished") {
+    let status = workload.status.as_ref();
+    let holds = status.is_some_and(|status| status.admission.is_some());
+    let conditions = status.map(|status| status.conditions.as_slice());
+    let conditions = conditions.unwrap_or_default();
+    let told = if let Some(told) = find_true(conditions, ConditionType::Finished) {
         (State::Finished, Some(told))
-    } else if let Some(told) = is_true(workload, "Evicted").filter(|_| holds) {
+    } else if let Some(told) = find_true(conditions, ConditionType::Evicted).filter(|_| holds) {
         (State::Evicted, Some(told))
     } else if holds {
-        (State::Admitted, condition(workload, "Admitted"))
+        (State::Admitted, find(conditions, ConditionType::Admitted))
     } else if workload.spec.active {
-        let told = condition(workload, "QuotaReserved");
+        let told = find(conditions, ConditionType::QuotaReserved);
         let is_gated = told.is_some_and(|told| told.reason == not_queued::SCHEDULING_GATED);
         let state = if is_gated {
             State::Gated
@@ -245,7 +238,8 @@ fn of_workload(workload: &Workload) -> Job {
         };
         (state, told)
     } else {
-        (State::Inactive, condition(workload, "QuotaReserved"))
+        let told = find(conditions, ConditionType::QuotaReserved);
+        (State::Inactive, told)
     };
     let (state, told) = told;
     let (group, kind, name) = owner(workload);
@@ -256,7 +250,7 @@ fn of_workload(workload: &Workload) -> Job {
         State::Gated => recorded.or(created),
         // As visibility.sluice.dev tells: it may be told much later why it waits.
         State::Pending | State::Inactive => {
-            let evicted = condition(workload, "Evicted");
+            let evicted = find(conditions, ConditionType::Evicted);
             created.max(evicted.map(|told| told.last_transition_time.0))
         }
         State::Admitted | State::Evicted | State::Finished => {

@@ -5,8 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt as _;
 use serde::Serialize;
+use sluice_crds::conditions::find_false;
 use sluice_crds::{
-    ClusterQueue, Cohort, FlavorUsage, LocalQueue, Quantity, ResourceGroup, StopPolicy,
+    ClusterQueue, Cohort, ConditionType, FlavorUsage, LocalQueue, Quantity, ResourceGroup,
+    StopPolicy,
 };
 
 /// How many signs a bar has.
@@ -148,15 +150,16 @@ impl Tree<'_> {
 fn of_cohort(name: &str, cohort: Option<&Cohort>, depth: usize) -> Node {
     let groups = cohort.map(|cohort| cohort.spec.resource_groups.as_slice());
     let status = cohort.and_then(|cohort| cohort.status.as_ref());
-    let conditions = status.iter().flat_map(|status| &status.conditions);
-    let mut inactive = conditions.filter(|c| c.type_ == "Active" && c.status == "False");
+    let conditions = status.map(|status| status.conditions.as_slice());
+    let conditions = conditions.unwrap_or_default();
+    let inactive = find_false(conditions, ConditionType::Active);
     Node {
         kind: "Cohort",
         namespace: None,
         name: name.to_owned(),
         cluster_queue: None,
         depth,
-        inactive: inactive.next().map(|condition| condition.message.clone()),
+        inactive: inactive.map(|condition| condition.message.clone()),
         pending: None,
         gated: None,
         weighted_share: None,
@@ -216,10 +219,8 @@ fn of_local_queue(queue: &LocalQueue) -> Node {
 }
 
 /// Why a queue admits nothing, if so.
-fn inactive(conditions: &[Condition], policy: StopPolicy) -> Option<String> {
-    let mut conditions = conditions.iter();
-    let told = conditions.find(|told| told.type_ == "Active" && told.status == "False");
-    match (told, policy) {
+pub fn inactive(conditions: &[Condition], policy: StopPolicy) -> Option<String> {
+    match (find_false(conditions, ConditionType::Active), policy) {
         (Some(told), _) => Some(told.message.clone()),
         (None, StopPolicy::None) => None,
         (None, policy) => Some(format!("spec.stopPolicy is {policy:?}")),

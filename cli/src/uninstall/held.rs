@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use json_patch::Patch;
 use serde_json::{Map, Value, json};
-use sluice_crds::{DEACTIVATED_BY_ANNOTATION, HELD_ANNOTATION, POD_GROUP_LABEL, QUEUE_NAME_LABEL};
+use sluice_crds::{
+    ConditionType, DEACTIVATED_BY_ANNOTATION, HELD_ANNOTATION, POD_GROUP_LABEL, QUEUE_NAME_LABEL,
+};
 use sluice_kinds::gates::{self, Gate, GateState, StillHeld};
 use sluice_kinds::metadata::{annotation_text, label};
 use sluice_kinds::pod::PodMode;
@@ -177,7 +179,7 @@ fn misfit(workload: &Value) -> Option<&str> {
     };
     let reserved = conditions
         .iter()
-        .find(|condition| of(condition, "type", "QuotaReserved"))
+        .find(|condition| of(condition, "type", ConditionType::QuotaReserved.name()))
         .filter(|condition| of(condition, "status", "False"))?;
     let reason = reserved.get("reason")?.as_str()?;
     let message = reserved.get("message")?.as_str()?;

@@ -5,10 +5,9 @@
 use std::sync::Arc;
 
 use k8s_openapi::jiff::Timestamp;
-use sluice_crds::Reservation;
+use sluice_crds::{ConditionType, Reservation};
 use sluice_kinds::manageable_groups::OF_KUBERNETES;
 
-use crate::cache::conditions::Type;
 use crate::cache::{JobKey, JobRecord, PodRecord, Subject, Uid, WorkloadKey, WorkloadRecord};
 use crate::controller::Controller;
 use crate::controller::wakes::Wake;
@@ -96,7 +95,7 @@ impl Controller {
     fn note_had_nodes(&mut self, subject: &Subject, unused_since: Option<Timestamp>) -> bool {
         let workload = self.objects.workload_of(subject).map(|(_, record)| record);
         let admitted =
-            workload.and_then(|record| Some((record, record.true_since(Type::Admitted)?)));
+            workload.and_then(|record| Some((record, record.true_since(ConditionType::Admitted)?)));
         let Some((record, admitted)) = admitted else {
             self.unused.had_nodes.remove(subject);
             return false;

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{ApiResource, GroupVersionKind};
-use sluice_crds::JobKindStatus;
+use sluice_crds::{ConditionType, JobKindStatus};
 use sluice_gates::GroupKind;
 use sluice_kinds::CompiledKind;
 
 use super::watch_state::{UnavailableReason, WatchState, unavailable};
 use super::{Entry, Kinds, PATIENCE, Reading};
 use crate::cache::cluster::Kept;
-use crate::cache::conditions::{self, Type};
+use crate::cache::conditions;
 use crate::cache::job::JobReader;
 use crate::jobkinds::webhook_rules::Reach;
 use crate::process::clock::Moment;
@@ -142,7 +142,7 @@ impl Kinds {
     /// and begins anew when a JobKind is edited.
     pub fn is_unlisted_for_long(&self, name: &str, now: Timestamp) -> bool {
         let told = self.entries.get(name).and_then(|entry| {
-            let ready = conditions::find(&entry.kept.status.conditions, Type::Ready);
+            let ready = conditions::find(&entry.kept.status.conditions, ConditionType::Ready);
             ready.filter(|ready| ready.status == "False")
         });
         let since = told.map(|told| now.duration_since(told.last_transition_time.0));

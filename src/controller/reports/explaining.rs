@@ -4,12 +4,12 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use kube::api::ApiResource;
-use sluice_crds::Workload;
+use sluice_crds::{ConditionType, Workload};
 use sluice_engine::Explanation;
 use sluice_gates::GroupKind;
 use sluice_kinds::hold::Hold;
 
-use crate::cache::conditions::{self, Type};
+use crate::cache::conditions;
 use crate::cache::{PodKey, PodRecord, Subject, Uid, WorkloadKey, WorkloadRecord};
 use crate::controller::Controller;
 use crate::controller::writes::in_flight::InFlightWrite;
@@ -233,7 +233,7 @@ impl Controller {
         let head = explanation.head()?;
         let subject = Subject::from(head);
         if let Some((_, record)) = self.objects.workload_of(&subject) {
-            let told = conditions::find(&record.status.conditions, Type::QuotaReserved)?;
+            let told = conditions::find(&record.status.conditions, ConditionType::QuotaReserved)?;
             let (_, message) = pending_reason::waiting(&self.engine.explain(head)?, None)?;
             if told.message != message {
                 return None;

@@ -5,14 +5,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use k8s_openapi::jiff::Timestamp;
-use sluice_crds::workload_name;
+use sluice_crds::{ConditionType, workload_name};
 use sluice_engine::{ClusterQueueName, Explanation, LocalQueueKey, WorkloadId};
 use sluice_gates::GroupKind;
 use sluice_kinds::gates::{Gate, GateState};
 use sluice_kinds::pod::PodMode;
 use sluice_kinds::view;
 
-use crate::cache::conditions::{self, Type};
+use crate::cache::conditions;
 use crate::cache::held::Gated;
 use crate::cache::{JobKey, JobRecord, PodKey, PodRecord, Subject, WorkloadKey, WorkloadRecord};
 use crate::controller::Controller;
@@ -90,7 +90,9 @@ impl Controller {
         let (state, why) = self.how_it_stands(&subject, &key, record);
         let since = match state {
             State::Pending | State::Gated => record.waits_since(),
-            _ => record.since(Type::QuotaReserved).or(record.created),
+            _ => record
+                .since(ConditionType::QuotaReserved)
+                .or(record.created),
         };
         let gates = match state {
             State::Gated => self.gates_of_pods(&subject),
@@ -130,14 +132,18 @@ impl Controller {
             found.map(|condition| why(&condition.reason, &condition.message))
         };
         if record.is_finished() {
-            return (State::Finished, told(Type::Finished));
+            return (State::Finished, told(ConditionType::Finished));
         }
         let explanation = self.engine.explain(&subject.id());
         match explanation {
-            Some(Explanation::Evicting { .. }) => return (State::Evicted, told(Type::Evicted)),
-            Some(Explanation::Admitted { .. }) => return (State::Admitted, told(Type::Admitted)),
+            Some(Explanation::Evicting { .. }) => {
+                return (State::Evicted, told(ConditionType::Evicted));
+            }
+            Some(Explanation::Admitted { .. }) => {
+                return (State::Admitted, told(ConditionType::Admitted));
+            }
             _ if record.status.admission.is_some() => {
-                return (State::Admitted, told(Type::Admitted));
+                return (State::Admitted, told(ConditionType::Admitted));
             }
             _ => {}
         }

@@ -2,12 +2,12 @@
 
 use k8s_openapi::jiff::Timestamp;
 use kube::api::ApiResource;
-use sluice_crds::{AppliesTo, GateSpec, GateStatus};
+use sluice_crds::{AppliesTo, ConditionType, GateSpec, GateStatus};
 
 use super::statuses::Statuses;
 use crate::cache::ObjectCache;
 use crate::cache::cluster::Cluster;
-use crate::cache::conditions::{self, ConditionUpdate, Type};
+use crate::cache::conditions::{self, ConditionUpdate};
 use crate::controller::kinds::Kinds;
 use crate::jobkinds::webhook_rules::Reach;
 use crate::plan::gates::status::{self, Holdings, NAMED_MAX};
@@ -60,7 +60,7 @@ fn levels(status: &GateStatus) -> GateLevels {
     GateLevels {
         held: u32::try_from(status.held).unwrap_or_default(),
         oldest: oldest.map_or(0, |since| since.0.as_second()),
-        is_backlogged: conditions::is_true(&status.conditions, Type::Backlogged),
+        is_backlogged: conditions::is_true(&status.conditions, ConditionType::Backlogged),
     }
 }
 
@@ -88,7 +88,7 @@ fn applied(reach: Reach, spec: &GateSpec) -> Option<ConditionUpdate> {
         ),
     };
     Some(ConditionUpdate {
-        kind: Type::Applied,
+        kind: ConditionType::Applied,
         is_true,
         reason,
         message,
@@ -138,7 +138,7 @@ fn without_webhook(spec: &GateSpec) -> &'static str {
 /// What of a Gate can't be followed matches every object that asks to be queued.
 fn broken() -> ConditionUpdate {
     ConditionUpdate {
-        kind: Type::Applied,
+        kind: ConditionType::Applied,
         is_true: false,
         reason: "Invalid",
         message: "The Gate is not valid: objects get the gate if they match those parts of spec.appliesTo that can be followed, and objects without a queue do not".to_owned(),

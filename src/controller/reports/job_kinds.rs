@@ -1,9 +1,9 @@
 //! How JobKinds stand, as their condition Ready and the metric say it.
 
-use sluice_crds::JobKindStatus;
+use sluice_crds::{ConditionType, JobKindStatus};
 
 use crate::cache::cluster::{Fault, Kept};
-use crate::cache::conditions::{self, ConditionUpdate, Type};
+use crate::cache::conditions::{self, ConditionUpdate};
 use crate::controller::kinds::Kinds;
 use crate::controller::kinds::watch_state::{WAITING, WatchState};
 use crate::jobkinds::webhook_rules::Reach;
@@ -17,7 +17,7 @@ const STARTING: &str = "Starting";
 pub(super) fn gather(gathered: &mut Gathered, kinds: &Kinds) {
     for (name, kept, state) in kinds.watch_states() {
         let update = ready(kinds, name, kept, &state);
-        let told = conditions::find(&kept.status.conditions, Type::Ready);
+        let told = conditions::find(&kept.status.conditions, ConditionType::Ready);
         let (is_ready, reason) = match (&update, told) {
             (Some(update), _) => (update.is_true, update.reason),
             (None, Some(told)) => (told.status == "True", told.reason.as_str()),
@@ -48,7 +48,7 @@ pub(super) fn ready(
 
 fn not_ready(reason: &'static str, message: &str) -> ConditionUpdate {
     ConditionUpdate {
-        kind: Type::Ready,
+        kind: ConditionType::Ready,
         is_true: false,
         reason,
         message: message.to_owned(),
@@ -61,7 +61,7 @@ fn as_before(error: &str) -> ConditionUpdate {
         "Objects of this kind are managed by the JobKind as it was before: it can't be read now: {error}"
     );
     ConditionUpdate {
-        kind: Type::Ready,
+        kind: ConditionType::Ready,
         is_true: true,
         reason: "Unreadable",
         message,
@@ -94,7 +94,7 @@ fn watched(reach: Reach) -> Option<ConditionUpdate> {
         ),
     };
     Some(ConditionUpdate {
-        kind: Type::Ready,
+        kind: ConditionType::Ready,
         is_true,
         reason,
         message,

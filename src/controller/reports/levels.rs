@@ -3,8 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sluice_crds::not_queued;
 use sluice_crds::quantity::NANOS;
+use sluice_crds::{ConditionType, not_queued};
 use sluice_engine::{
     Amount, ByFlavor, ClusterQueueName, CohortName, Engine, QueueQuota, QueueStatus, ResourceName,
     Share,
@@ -12,7 +12,7 @@ use sluice_engine::{
 
 use super::{gate_levels, job_kinds};
 use crate::cache::cluster::Kept;
-use crate::cache::conditions::{self, Type};
+use crate::cache::conditions;
 use crate::controller::Controller;
 use crate::plan::status::queues::requested;
 use crate::process::metrics::Gathered;
@@ -99,7 +99,7 @@ impl Controller {
             let Some(queue) = self.cluster_queue_of(key, record) else {
                 continue;
             };
-            let told = conditions::find(&record.status.conditions, Type::QuotaReserved);
+            let told = conditions::find(&record.status.conditions, ConditionType::QuotaReserved);
             let reason = told.map_or("", |told| told.reason.as_str());
             if !record.spec.active || not_queued::ALL.contains(&reason) {
                 continue;

@@ -4,9 +4,10 @@
 use std::sync::Arc;
 
 use k8s_openapi::jiff::Timestamp;
+use sluice_crds::ConditionType;
 use sluice_engine::{Amount, ClusterQueueName, LocalQueueKey, Pending, ResourceName, WorkloadId};
 
-use crate::cache::conditions::{self, Type};
+use crate::cache::conditions;
 use crate::cache::{Subject, WorkloadKey, WorkloadRecord};
 use crate::controller::Controller;
 use crate::process::hashing::HashSet;
@@ -167,7 +168,7 @@ struct Shown {
 impl Shown {
     fn of(key: &WorkloadKey, record: &WorkloadRecord, taking: &mut Taking) -> Self {
         let owner = record.owner.as_ref().filter(|owner| !owner.is_nameless());
-        let told = conditions::find(&record.status.conditions, Type::QuotaReserved);
+        let told = conditions::find(&record.status.conditions, ConditionType::QuotaReserved);
         let told = told.filter(|condition| condition.status == "False");
         Self {
             name: key.name.clone(),

@@ -207,10 +207,11 @@ pub fn preempting(targets: usize) -> Note {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use sluice_crds::ConditionType;
 
     use super::*;
     use crate::cache::WorkloadRecord;
-    use crate::cache::conditions::{self, Type};
+    use crate::cache::conditions;
     use crate::plan::fixtures::mk_group_workload;
     use crate::plan::workload::{self, Next};
     use crate::plan::writes::plan_and_notes::Now;
@@ -272,9 +273,9 @@ mod tests {
         let cause = Cause::preempted(&by, PreemptionRight::InCohortFairSharing);
         let now = Now::UNIX_EPOCH;
         record.status = workload::evicted(&record, &cause, now);
-        assert_eq!(said(&record, Type::Evicted), is("True", PREEMPTED));
+        assert_eq!(said(&record, ConditionType::Evicted), is("True", PREEMPTED));
         assert_eq!(
-            said(&record, Type::Preempted),
+            said(&record, ConditionType::Preempted),
             is("True", "InCohortFairSharing")
         );
         assert_eq!(record.status.makes_room_for.as_deref(), Some("u-1"));
@@ -283,11 +284,11 @@ mod tests {
         record.status = workload::requeued(&record, Next::Queue, now);
         assert_eq!(record.status.makes_room_for, None, "it has left");
         assert_eq!(
-            said(&record, Type::Preempted),
+            said(&record, ConditionType::Preempted),
             is("True", "InCohortFairSharing")
         );
         record.status = workload::admitted(&record, admission, false, now);
-        for kind in [Type::Evicted, Type::Preempted] {
+        for kind in [ConditionType::Evicted, ConditionType::Preempted] {
             assert_eq!(said(&record, kind), is("False", "QuotaReserved"));
         }
     }

@@ -4,9 +4,9 @@
 //! An admitted job that finds no node in time is `unused_quota.rs`.
 
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
-use sluice_crds::WorkloadStatus;
+use sluice_crds::{ConditionType, WorkloadStatus};
 
-use crate::cache::conditions::{self, ConditionUpdate, Type};
+use crate::cache::conditions::{self, ConditionUpdate};
 use crate::cache::{PodRecord, WorkloadRecord};
 use crate::plan::writes::plan_and_notes::{Note, Now};
 
@@ -95,7 +95,7 @@ pub fn overdue(
         return None;
     }
     let (since, reason, what) = if record.is_evicting() {
-        let since = record.true_since(Type::Evicted)?;
+        let since = record.true_since(ConditionType::Evicted)?;
         (since, EVICTION_OVERDUE, "Still stopping after its eviction")
     } else {
         (remains.deleted_at?, DELETION_OVERDUE, "Still being deleted")
@@ -106,7 +106,7 @@ pub fn overdue(
     let message = text(what, remains);
     let mut status = record.status.clone();
     let update = ConditionUpdate {
-        kind: Type::Stalled,
+        kind: ConditionType::Stalled,
         is_true: true,
         reason,
         message: message.clone(),
@@ -147,9 +147,9 @@ fn what_is_left(remains: &Remains) -> String {
 
 /// That an eviction has ended which was overdue.
 pub(crate) fn ended(record: &WorkloadRecord) -> Option<ConditionUpdate> {
-    let was_stalled = conditions::is_true(&record.status.conditions, Type::Stalled);
+    let was_stalled = conditions::is_true(&record.status.conditions, ConditionType::Stalled);
     was_stalled.then(|| ConditionUpdate {
-        kind: Type::Stalled,
+        kind: ConditionType::Stalled,
         is_true: false,
         reason: EVICTION_ENDED,
         message: QUOTA_IS_FREE.to_owned(),
@@ -284,7 +284,7 @@ mod tests {
         assert!(record.is_stalled());
         assert_eq!(overdue(&record, &Remains::default(), now), None);
         record.status = workload::requeued(&record, workload::Next::Queue, now);
-        let stalled = conditions::find(&record.status.conditions, Type::Stalled).unwrap();
+        let stalled = conditions::find(&record.status.conditions, ConditionType::Stalled).unwrap();
         assert_eq!(
             (stalled.status.as_str(), stalled.reason.as_str()),
             ("False", EVICTION_ENDED)

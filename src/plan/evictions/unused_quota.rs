@@ -5,10 +5,9 @@
 use std::time::Duration;
 
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
-use sluice_crds::Reservation;
+use sluice_crds::{ConditionType, Reservation};
 use sluice_engine::Time;
 
-use crate::cache::conditions::Type;
 use crate::cache::{PodRecord, WATCH_LAG, WorkloadRecord};
 
 /// The reason of an eviction for want of nodes.
@@ -41,7 +40,7 @@ pub fn unused_since<'a>(
     pods: impl Iterator<Item = &'a PodRecord>,
     empty_since: Option<Timestamp>,
 ) -> Option<Timestamp> {
-    let admitted = record.true_since(Type::Admitted)?;
+    let admitted = record.true_since(ConditionType::Admitted)?;
     let waiting = pods.filter_map(pod_unused_since).chain(empty_since).min()?;
     Some(waiting.max(admitted))
 }
@@ -84,7 +83,7 @@ pub fn pod_usage_since(pod: &PodRecord) -> Option<Timestamp> {
 
 /// Since when an admitted Workload holds quota.
 pub fn usage_since(record: &WorkloadRecord) -> Option<Timestamp> {
-    record.true_since(Type::QuotaReserved)
+    record.true_since(ConditionType::QuotaReserved)
 }
 
 /// For so long pods may run that no watch has shown, because of an admission or a deletion at `since`: the job and its

@@ -3,10 +3,10 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::SignedDuration;
-use sluice_crds::{Backlog, GateStatus, HeldObject};
+use sluice_crds::{Backlog, ConditionType, GateStatus, HeldObject};
 use sluice_kinds::problem::summarize;
 
-use crate::cache::conditions::{self, ConditionUpdate, Type};
+use crate::cache::conditions::{self, ConditionUpdate};
 use crate::cache::gates::GateObject;
 use crate::cache::gates::trouble::Trouble;
 use crate::cache::held::{Held, HeldOfQueue};
@@ -54,7 +54,7 @@ pub fn gate(
     };
     if let Some((is_true, reason, message)) = active {
         let active = ConditionUpdate {
-            kind: Type::Active,
+            kind: ConditionType::Active,
             is_true,
             reason,
             message,
@@ -66,7 +66,7 @@ pub fn gate(
             conditions::set(&mut conditions, update, object.generation, now);
         }
         (Some(_), None) => {}
-        (None, _) => conditions.retain(|known| known.type_ != Type::Applied.name()),
+        (None, _) => conditions.retain(|known| known.type_ != ConditionType::Applied.name()),
     }
     match &object.spec.backlog {
         Some(backlog) => {
@@ -74,7 +74,7 @@ pub fn gate(
             let update = backlogged(backlog, count, age);
             conditions::set(&mut conditions, update, object.generation, now);
         }
-        None => conditions.retain(|known| known.type_ != Type::Backlogged.name()),
+        None => conditions.retain(|known| known.type_ != ConditionType::Backlogged.name()),
     }
     GateStatus {
         conditions,
@@ -137,7 +137,7 @@ pub fn queue_backlog<'a>(
         }
     }
     Some(ConditionUpdate {
-        kind: Type::Backlogged,
+        kind: ConditionType::Backlogged,
         is_true: true,
         reason: reason?,
         message: told.join("; "),
@@ -147,7 +147,7 @@ pub fn queue_backlog<'a>(
 /// What a LocalQueue says when no gate holds too much of it any more.
 pub fn no_queue_backlog() -> ConditionUpdate {
     ConditionUpdate {
-        kind: Type::Backlogged,
+        kind: ConditionType::Backlogged,
         is_true: false,
         reason: WITHIN_THRESHOLDS,
         message: "No Gate exceeds its spec.backlog for objects of this queue".to_owned(),
@@ -200,7 +200,7 @@ fn backlogged(backlog: &Backlog, count: i32, age: Option<SignedDuration>) -> Con
         ),
     };
     ConditionUpdate {
-        kind: Type::Backlogged,
+        kind: ConditionType::Backlogged,
         is_true,
         reason,
         message,
@@ -310,7 +310,8 @@ mod tests {
                 &str::to_owned,
                 at(age),
             );
-            let condition = conditions::find(&status.conditions, Type::Backlogged).unwrap();
+            let condition =
+                conditions::find(&status.conditions, ConditionType::Backlogged).unwrap();
             assert_eq!(condition.reason, reason, "{max:?} {seconds:?} {count}");
         }
     }

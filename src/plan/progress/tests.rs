@@ -23,7 +23,7 @@ fn pods_ready(status: &str, reason: &str) -> Value {
 
 /// What PodsReady says.
 fn readiness_of(status: &WorkloadStatus) -> Option<(&str, &str)> {
-    let told = conditions::find(&status.conditions, Type::PodsReady)?;
+    let told = conditions::find(&status.conditions, ConditionType::PodsReady)?;
     Some((&told.status, &told.reason))
 }
 

@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use sluice_crds::{
-    ClusterQueueStatus, CohortStatus, FlavorUsage, GatedObject, LocalQueueStatus, Quantity,
-    ResourceUsage,
+    ClusterQueueStatus, CohortStatus, ConditionType, FlavorUsage, GatedObject, LocalQueueStatus,
+    Quantity, ResourceUsage,
 };
 use sluice_engine::{
     Amount, ByFlavor, InactiveReason, LocalQueueInactiveReason, QueueQuota, ResourceName,
@@ -14,7 +14,7 @@ use sluice_engine::{
 use sluice_translate::{quantity, resource_list};
 
 use crate::cache::cluster::Fault;
-use crate::cache::conditions::{self, ConditionUpdate, Type};
+use crate::cache::conditions::{self, ConditionUpdate};
 use crate::plan::gates::status;
 use crate::plan::status::shares;
 use crate::plan::writes::plan_and_notes::Now;
@@ -115,7 +115,7 @@ pub fn local_queue(
     };
     let mut conditions = known.conditions.clone();
     conditions::set(&mut conditions, update, generation, now);
-    let was_backlogged = conditions::is_true(&conditions, Type::Backlogged);
+    let was_backlogged = conditions::is_true(&conditions, ConditionType::Backlogged);
     let backlog = match gated.backlog {
         None if was_backlogged => Some(status::no_queue_backlog()),
         backlog => backlog,
@@ -211,7 +211,7 @@ fn told(
 
 fn active(message: &str) -> ConditionUpdate {
     ConditionUpdate {
-        kind: Type::Active,
+        kind: ConditionType::Active,
         is_true: true,
         reason: "Ready",
         message: message.to_owned(),
@@ -230,7 +230,7 @@ fn as_before(message: &str, error: &str) -> ConditionUpdate {
 
 fn inactive(reason: &'static str, message: String) -> ConditionUpdate {
     ConditionUpdate {
-        kind: Type::Active,
+        kind: ConditionType::Active,
         is_true: false,
         reason,
         message,

@@ -5,10 +5,10 @@
 
 use std::collections::BTreeMap;
 
-use sluice_crds::WorkloadStatus;
+use sluice_crds::{ConditionType, WorkloadStatus};
 
 use crate::cache::WorkloadRecord;
-use crate::cache::conditions::{self, ConditionUpdate, Type};
+use crate::cache::conditions::{self, ConditionUpdate};
 use crate::plan::evictions::cause::Cause;
 use crate::plan::workload::pending_reason::NotReserved;
 use crate::plan::writes::plan_and_notes::{Note, Now};
@@ -77,12 +77,12 @@ pub fn taken_back(record: &WorkloadRecord, now: Now) -> WorkloadStatus {
     };
     let sayings = [
         said(
-            Type::QuotaReserved,
+            ConditionType::QuotaReserved,
             NotReserved::PENDING_EVALUATION.as_str(),
             "Waits for quota: its admission arrived after the leader's term had ended",
         ),
         said(
-            Type::Admitted,
+            ConditionType::Admitted,
             TERM_ENDED,
             "The admission arrived after the leader's term had ended, and its quota was given to others: taken back before any pod was released",
         ),
@@ -215,7 +215,7 @@ mod tests {
         let after = taken_back(&record, Now::UNIX_EPOCH);
         assert_eq!(after.admission, None);
         assert_eq!(after.requeue_state, record.status.requeue_state, "kept");
-        for kind in [Type::QuotaReserved, Type::Admitted] {
+        for kind in [ConditionType::QuotaReserved, ConditionType::Admitted] {
             assert!(!conditions::is_true(&after.conditions, kind), "{kind:?}");
         }
     }

@@ -3,11 +3,11 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
-use sluice_crds::{RequeueState, WorkloadStatus};
+use sluice_crds::{ConditionType, RequeueState, WorkloadStatus};
 use sluice_kinds::view::Finished;
 
 use crate::cache::WorkloadRecord;
-use crate::cache::conditions::{self, ConditionUpdate, Type};
+use crate::cache::conditions::{self, ConditionUpdate};
 use crate::plan::evictions::cause::Cause;
 use crate::plan::evictions::requeue_backoff::once_more;
 use crate::plan::evictions::stall;
@@ -51,19 +51,19 @@ pub fn admitted(
     let queue = &admission.cluster_queue;
     let mut sayings = vec![
         ConditionUpdate {
-            kind: Type::QuotaReserved,
+            kind: ConditionType::QuotaReserved,
             is_true: true,
             reason: "QuotaReserved",
             message: format!("Quota reserved in ClusterQueue {queue:?}"),
         },
         ConditionUpdate {
-            kind: Type::Admitted,
+            kind: ConditionType::Admitted,
             is_true: true,
             reason: "Admitted",
             message: format!("Admitted by ClusterQueue {queue:?}"),
         },
     ];
-    let ended = [Type::Evicted, Type::Preempted].into_iter();
+    let ended = [ConditionType::Evicted, ConditionType::Preempted].into_iter();
     let ended = ended.filter(|kind| conditions::is_true(&record.status.conditions, *kind));
     sayings.extend(ended.map(|kind| ConditionUpdate {
         kind,
@@ -72,9 +72,9 @@ pub fn admitted(
         message: format!("Admitted again by ClusterQueue {queue:?}"),
     }));
     // It may say that it backs off until a time that has passed.
-    if conditions::find(&record.status.conditions, Type::Requeued).is_some() {
+    if conditions::find(&record.status.conditions, ConditionType::Requeued).is_some() {
         sayings.push(ConditionUpdate {
-            kind: Type::Requeued,
+            kind: ConditionType::Requeued,
             is_true: false,
             reason: "Admitted",
             message: "The Workload was admitted".to_owned(),
@@ -96,13 +96,13 @@ pub fn admitted(
 pub fn evicted(record: &WorkloadRecord, cause: &Cause, now: Now) -> WorkloadStatus {
     let mut sayings = vec![
         ConditionUpdate {
-            kind: Type::Evicted,
+            kind: ConditionType::Evicted,
             is_true: true,
             reason: cause.reason,
             message: cause.message.clone(),
         },
         ConditionUpdate {
-            kind: Type::Admitted,
+            kind: ConditionType::Admitted,
             is_true: false,
             reason: "Evicted",
             message: "Its quota is freed when its pods are gone".to_owned(),
@@ -110,13 +110,13 @@ pub fn evicted(record: &WorkloadRecord, cause: &Cause, now: Now) -> WorkloadStat
     ];
     if let Some(right) = cause.preempted {
         sayings.push(ConditionUpdate {
-            kind: Type::Preempted,
+            kind: ConditionType::Preempted,
             is_true: true,
             reason: right.reason(),
             message: cause.message.clone(),
         });
     }
-    if conditions::is_true(&record.status.conditions, Type::PodsReady) {
+    if conditions::is_true(&record.status.conditions, ConditionType::PodsReady) {
         sayings.push(progress::not_started());
     }
     WorkloadStatus {
@@ -192,7 +192,7 @@ impl Waits {
             Self::ForQuota => ("Evicted", "Queued again".to_owned()),
         };
         ConditionUpdate {
-            kind: Type::Requeued,
+            kind: ConditionType::Requeued,
             is_true: matches!(self, Self::ForQuota),
             reason,
             message,
@@ -205,7 +205,7 @@ pub fn requeued(record: &WorkloadRecord, next: Next, now: Now) -> WorkloadStatus
     let waits = Waits::of(record, next, now);
     let (reason, message) = waits.not_reserved();
     let quota = ConditionUpdate {
-        kind: Type::QuotaReserved,
+        kind: ConditionType::QuotaReserved,
         is_true: false,
         reason: reason.as_str(),
         message,
@@ -237,7 +237,7 @@ pub fn finished(record: &WorkloadRecord, finished: &Finished, now: Now) -> Workl
         finished.message.clone()
     };
     let mut sayings = vec![ConditionUpdate {
-        kind: Type::Finished,
+        kind: ConditionType::Finished,
         is_true: true,
         reason,
         message,
@@ -245,7 +245,7 @@ pub fn finished(record: &WorkloadRecord, finished: &Finished, now: Now) -> Workl
     if let Some(admission) = &record.status.admission {
         let queue = &admission.cluster_queue;
         sayings.push(ConditionUpdate {
-            kind: Type::QuotaReserved,
+            kind: ConditionType::QuotaReserved,
             is_true: true,
             reason: "QuotaReserved",
             message: format!("Quota was reserved in ClusterQueue {queue:?} until it finished"),
@@ -284,7 +284,7 @@ pub fn waiting(
 ) -> Option<WorkloadStatus> {
     let mut status = record.status.clone();
     let update = ConditionUpdate {
-        kind: Type::QuotaReserved,
+        kind: ConditionType::QuotaReserved,
         is_true: false,
         reason: reason.as_str(),
         message,
@@ -300,7 +300,7 @@ pub fn waiting(
 
 /// That what kept a Workload out of its queue is over, if it now waits for something else.
 fn queued_again(record: &WorkloadRecord, reason: NotReserved) -> Option<ConditionUpdate> {
-    let said = conditions::find(&record.status.conditions, Type::Requeued)?;
+    let said = conditions::find(&record.status.conditions, ConditionType::Requeued)?;
     let keeps_out = [
         NotReserved::BACKING_OFF,
         NotReserved::Deactivated,
@@ -317,7 +317,7 @@ fn queued_again(record: &WorkloadRecord, reason: NotReserved) -> Option<Conditio
         _ => return None,
     };
     Some(ConditionUpdate {
-        kind: Type::Requeued,
+        kind: ConditionType::Requeued,
         is_true: true,
         reason: over,
         message: "Queued again".to_owned(),

@@ -221,8 +221,8 @@ pub(crate) static MUTANTS: &[Mutant] = &[
         "the Workload of a group is kept after its first eviction alone",
         "src/plan/group.rs",
         (
-            "record.since(Type::QuotaReserved)?",
-            "record.since(Type::Requeued)?",
+            "record.since(ConditionType::QuotaReserved)?",
+            "record.since(ConditionType::Requeued)?",
         ),
         Unit(
             "src",

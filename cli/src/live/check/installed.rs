@@ -4,8 +4,9 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{Api, ListParams};
 use kube::{Client, ResourceExt as _};
+use sluice_crds::conditions::find;
 use sluice_crds::kubernetes::OLDEST_MINOR;
-use sluice_crds::{ENFORCEMENT_LABEL, JobKind};
+use sluice_crds::{ConditionType, ENFORCEMENT_LABEL, JobKind};
 
 use super::finding::{Finding, Health, of};
 use crate::cluster::{ClusterError, Served, answer, unknown_keys};
@@ -100,20 +101,14 @@ pub(super) fn are_ready(found: Result<Vec<JobKind>, ClusterError>) -> Finding {
     of("job kinds", found, |kinds| {
         let (mut ready, mut waiting, mut failed) = (0, 0, Vec::new());
         for kind in kinds {
-            let conditions = kind
-                .status
-                .map(|status| status.conditions)
-                .unwrap_or_default();
-            let told = conditions
-                .into_iter()
-                .find(|condition| condition.type_ == "Ready");
+            let status = kind.status.unwrap_or_default();
+            let told = find(&status.conditions, ConditionType::Ready);
             match told {
                 Some(told) if told.status == "True" => ready += 1,
                 Some(told) if told.reason == "Waiting" => waiting += 1,
                 told => {
                     let name = kind.metadata.name.unwrap_or_default();
-                    let reason =
-                        told.map_or_else(|| "no condition yet".to_owned(), |told| told.reason);
+                    let reason = told.map_or("no condition yet", |told| told.reason.as_str());
                     failed.push(format!("{name} ({reason})"));
                 }
             }

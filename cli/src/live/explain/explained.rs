@@ -9,7 +9,7 @@ use kube::core::ApiResource;
 use kube::{Client, ResourceExt as _};
 use serde::Serialize;
 use serde_json::Value;
-use sluice_crds::{ClusterQueue, Workload};
+use sluice_crds::{ClusterQueue, ConditionType, Workload};
 use sluice_kinds::gates::{self, GateState};
 use sluice_kinds::view::LabelledQueue;
 
@@ -255,7 +255,9 @@ fn conditions(workload: &Workload) -> Vec<(String, String)> {
     let holds = status.is_some_and(|status| status.admission.is_some());
     let conditions = status.into_iter().flat_map(|status| &status.conditions);
     // What it says of an eviction is over when the quota is given back.
-    let is_over = |told: &Condition| told.type_ == "Admitted" && told.reason == "Evicted" && !holds;
+    let is_over = |told: &Condition| {
+        ConditionType::Admitted.is_of(told) && told.reason == "Evicted" && !holds
+    };
     conditions
         .filter(|condition| !is_over(condition))
         .map(|condition| {

@@ -7,9 +7,10 @@ use std::time::Duration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
+use sluice_crds::conditions::{find, find_true, is_true};
 use sluice_crds::{
-    POD_GROUP_LABEL, POD_GROUP_PREFIX, PODS_MADE_BY_ANNOTATION, WorkloadSpec, WorkloadStatus,
-    not_queued,
+    ConditionType, POD_GROUP_LABEL, POD_GROUP_PREFIX, PODS_MADE_BY_ANNOTATION, WorkloadSpec,
+    WorkloadStatus, not_queued,
 };
 use sluice_engine::{Admission, Borrowing, LocalQueueKey, PodSet, Time, WorkloadId};
 use sluice_kinds::Problem;
@@ -69,7 +70,7 @@ pub fn standing(
     let is_kept = &*kind == POD_GROUP && is_bare && quotas.keeps(&queue);
     let read = Read::of(object, Borrowing::allowed_if(!is_kept))?;
     let status = &read.status;
-    if is_true(&status.conditions, "Finished").is_some() {
+    if is_true(&status.conditions, ConditionType::Finished) {
         if let Some(millis) = ran(&status.conditions) {
             durations.note(Seen {
                 queue,
@@ -218,13 +219,14 @@ fn start(status: &WorkloadStatus, evictable: bool) -> Result<Option<Start>, Vec<
     let counted = translate::admission(recorded, ended, &bound);
     let admission =
         counted.map_err(|problems| problems.iter().map(ToString::to_string).collect::<Vec<_>>())?;
-    let since = is_true(conditions, "QuotaReserved").or_else(|| is_true(conditions, "Admitted"));
+    let since = true_since(conditions, ConditionType::QuotaReserved)
+        .or_else(|| true_since(conditions, ConditionType::Admitted));
     let admission = Admission {
         since: since.map_or(Time::default(), time),
         ..admission
     };
-    let is_evicted = is_true(conditions, "Evicted").is_some();
-    let is_stalled = is_true(conditions, "Stalled").is_some();
+    let is_evicted = is_true(conditions, ConditionType::Evicted);
+    let is_stalled = is_true(conditions, ConditionType::Stalled);
     if is_evicted && !is_stalled {
         return Ok(Some(Start::Evicting {
             admission,
@@ -242,16 +244,12 @@ fn start(status: &WorkloadStatus, evictable: bool) -> Result<Option<Start>, Vec<
 
 /// Whether one that holds no quota is a candidate for it.
 fn is_queued(conditions: &[Condition]) -> bool {
-    let mut reserved = conditions
-        .iter()
-        .filter(|told| told.type_ == "QuotaReserved");
-    !reserved.any(|told| not_queued::ALL.contains(&told.reason.as_str()))
+    let reserved = find(conditions, ConditionType::QuotaReserved);
+    reserved.is_none_or(|told| !not_queued::ALL.contains(&told.reason.as_str()))
 }
 
-fn is_true(conditions: &[Condition], kind: &str) -> Option<Timestamp> {
-    let mut all = conditions.iter();
-    let found = all.find(|condition| condition.type_ == kind && condition.status == "True");
-    found.map(|condition| condition.last_transition_time.0)
+fn true_since(conditions: &[Condition], kind: ConditionType) -> Option<Timestamp> {
+    find_true(conditions, kind).map(|condition| condition.last_transition_time.0)
 }
 
 fn time(at: Timestamp) -> Time {
@@ -261,8 +259,8 @@ fn time(at: Timestamp) -> Time {
 /// How long a job ran in the cluster that its Workload is from: since it was last admitted.
 fn ran(conditions: &[Condition]) -> Option<Duration> {
     let (from, until) = (
-        is_true(conditions, "Admitted")?,
-        is_true(conditions, "Finished")?,
+        true_since(conditions, ConditionType::Admitted)?,
+        true_since(conditions, ConditionType::Finished)?,
     );
     let millis = until.as_millisecond().checked_sub(from.as_millisecond())?;
     u64::try_from(millis).ok().map(Duration::from_millis)

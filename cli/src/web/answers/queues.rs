@@ -2,10 +2,10 @@
 
 use kube::ResourceExt as _;
 use serde::Serialize;
-use sluice_crds::{LocalQueue, StopPolicy};
+use sluice_crds::LocalQueue;
 
 use super::viewer::{Answer, Viewer};
-use crate::live::queues::Node;
+use crate::live::queues::{Node, inactive};
 use crate::live::status;
 use crate::web::problem::{Problem, Problems};
 
@@ -56,18 +56,11 @@ impl Viewer {
 
 pub(super) fn of_queue(queue: &LocalQueue) -> Local {
     let status = queue.status.clone().unwrap_or_default();
-    let mut conditions = status.conditions.into_iter();
-    let inactive = conditions.find(|c| c.type_ == "Active" && c.status == "False");
-    let inactive = match (inactive, queue.spec.stop_policy) {
-        (Some(condition), _) => Some(condition.message),
-        (None, StopPolicy::None) => None,
-        (None, policy) => Some(format!("spec.stopPolicy is {policy:?}")),
-    };
     Local {
         namespace: queue.namespace().unwrap_or_default(),
         name: queue.name_any(),
         cluster_queue: queue.spec.cluster_queue.clone(),
-        inactive,
+        inactive: inactive(&status.conditions, queue.spec.stop_policy),
         gated: status.gated_workloads,
         pending: status.pending_workloads,
         admitted: status.admitted_workloads,

@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::Event;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
-use sluice_crds::{Admission, Workload};
+use sluice_crds::{Admission, ConditionType, Workload};
 use sluice_kinds::gates::{self, GateRecord, GateState};
 
 use crate::live::explain::told_at;
@@ -181,11 +181,14 @@ fn of_workload(workload: &Workload, turns: &mut Vec<Turn>) {
     };
     for condition in &status.conditions {
         let is_true = condition.status == "True";
-        let turn = match (condition.type_.as_str(), is_true) {
-            ("QuotaReserved", false) if status.admission.is_none() => {
+        let Some(kind) = ConditionType::named(&condition.type_) else {
+            continue;
+        };
+        let turn = match (kind, is_true) {
+            (ConditionType::QuotaReserved, false) if status.admission.is_none() => {
                 Turn::of(condition, What::Waiting, "Waits for quota")
             }
-            ("Admitted", true) => {
+            (ConditionType::Admitted, true) => {
                 let mut turn = Turn::of(condition, What::Admitted, "Admitted");
                 if let Some(admission) = &status.admission {
                     turn.title = format!("Admitted to ClusterQueue {}", admission.cluster_queue);
@@ -197,11 +200,11 @@ fn of_workload(workload: &Workload, turns: &mut Vec<Turn>) {
                 }
                 turn
             }
-            ("PodsReady", true) => Turn::of(condition, What::Ready, "Pods are ready"),
-            ("Evicted", true) => Turn::of(condition, What::Evicted, "Evicted"),
-            ("Preempted", true) => Turn::of(condition, What::Evicted, "Preempted"),
-            ("Requeued", true) => Turn::of(condition, What::Requeued, "Queued again"),
-            ("Finished", true) => Turn::of(condition, What::Finished, "Finished"),
+            (ConditionType::PodsReady, true) => Turn::of(condition, What::Ready, "Pods are ready"),
+            (ConditionType::Evicted, true) => Turn::of(condition, What::Evicted, "Evicted"),
+            (ConditionType::Preempted, true) => Turn::of(condition, What::Evicted, "Preempted"),
+            (ConditionType::Requeued, true) => Turn::of(condition, What::Requeued, "Queued again"),
+            (ConditionType::Finished, true) => Turn::of(condition, What::Finished, "Finished"),
             _ => continue,
         };
         turns.push(turn);

@@ -1,4 +1,8 @@
-//! `Workload`: the durable record of one queued Job-like object.
+//! `Workload`: the durable record of one queued Job-like object. How it is called is in `name`.
+//!
+//! Must not have behaviour.
+
+mod name;
 
 use std::collections::BTreeMap;
 
@@ -9,6 +13,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::quantity::ResourceList;
+
+pub use name::{group_workload_name, workload_name};
 
 /// Reasons of the condition `QuotaReserved` of a Workload that holds no quota, and is not queued for it either. That of
 /// one that is deactivated is not among them: its spec says so.
