@@ -8,6 +8,8 @@ use std::fs;
 use std::io::Result;
 use std::path::{Path, PathBuf};
 
+use sluice_crds::reasons::{event, eviction, not_queued};
+
 /// Words that refer to a place in another document when a number follows.
 const WORDS: [&str; 11] = [
     "section",
@@ -213,6 +215,25 @@ fn every_rule_of_the_keps_has_a_test() -> Result<()> {
 
 fn has_ending(path: &Path, ending: &str) -> bool {
     path.to_string_lossy().ends_with(ending)
+}
+
+#[test]
+fn every_reason_is_in_the_documents() -> Result<()> {
+    let mut documents = String::new();
+    for path in all()?.iter().filter(|path| has_ending(path, ".md")) {
+        documents += &fs::read_to_string(path)?;
+    }
+    let all = [event::ALL, eviction::ALL, not_queued::ALL];
+    let missing = all
+        .into_iter()
+        .flatten()
+        .filter(|reason| !documents.contains(&format!("`{reason}`")));
+    let missing: Vec<_> = missing.collect();
+    assert!(
+        missing.is_empty(),
+        "say what they mean in docs: {missing:?}"
+    );
+    Ok(())
 }
 
 #[test]

@@ -4,10 +4,11 @@
 //! Field names are those of Kueue's `v1beta2` wherever a field means the same, so that a manifest
 //! moves over by changing its `apiVersion`.
 //!
-//! Each kind has a file. Two have a folder:
+//! Each kind has a file. Three have a folder:
 //!
 //! | folder | what lives there |
 //! |---|---|
+//! | `cluster_queue` | the ClusterQueue, and its preemption policies |
 //! | `gate` | the Gate, its schedule, and what it applies to |
 //! | `workload` | the Workload, and its name |
 #![deny(missing_docs)]
@@ -24,18 +25,19 @@ mod generate;
 mod job_kind;
 pub mod kubernetes;
 mod local_queue;
-mod preemption;
 mod priority_class;
 pub mod quantity;
+pub mod reasons;
 mod resource_flavor;
 mod schema;
 mod workload;
 
 pub use cluster_queue::{
-    Backoff, ClusterQueue, ClusterQueueSpec, ClusterQueueStatus, FlavorFungibility,
-    FlavorPreference, FlavorQuotas, FlavorUsage, QueueingStrategy, Reservation, ResourceGroup,
-    ResourceQuota, ResourceUsage, StopPolicy, UndeclaredResources, WhenCanBorrow, WhenCanPreempt,
-    WhenNotRestartable,
+    Backoff, BorrowWithinCohort, BorrowWithinCohortPolicy, ClusterQueue, ClusterQueuePreemption,
+    ClusterQueueSpec, ClusterQueueStatus, FlavorFungibility, FlavorPreference, FlavorQuotas,
+    FlavorUsage, QueueingStrategy, ReclaimWithinCohort, Reservation, ResourceGroup, ResourceQuota,
+    ResourceUsage, StopPolicy, UndeclaredResources, WhenCanBorrow, WhenCanPreempt,
+    WhenNotRestartable, WithinClusterQueue,
 };
 pub use cohort::{Cohort, CohortSpec, CohortStatus};
 pub use conditions::ConditionType;
@@ -55,19 +57,16 @@ pub use job_kind::{
     PartialAdmission, PodGroupsRule, PodSetRule, RefuseRule, RefuseScope, WhenAbsent,
 };
 pub use local_queue::{GatedObject, LocalQueue, LocalQueueSpec, LocalQueueStatus};
-pub use preemption::{
-    BorrowWithinCohort, BorrowWithinCohortPolicy, ClusterQueuePreemption, ReclaimWithinCohort,
-    WithinClusterQueue,
-};
 pub use priority_class::{
     QueuePriorityClasses, WorkloadPriorityClass, WorkloadPriorityClassFields,
 };
 pub use quantity::{Quantity, ResourceList};
+pub use reasons::not_queued;
 pub use resource_flavor::{ResourceFlavor, ResourceFlavorSpec};
 pub use workload::{
     Admission, POD_GROUP_PREFIX, POD_PREFIX, PodSet, PodSetAssignment, PriorityClassRef,
     ReclaimablePod, RequeueState, Workload, WorkloadSpec, WorkloadStatus, group_workload_name,
-    not_queued, workload_name,
+    workload_name,
 };
 
 /// The API group of every type in this crate.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Client, Error};
+use sluice_crds::reasons::event;
 use sluice_gates::Enforced;
 use sluice_webhooks::{Answered, Observer, Report};
 use tokio::sync::mpsc;
@@ -16,8 +17,6 @@ use super::events::Events;
 use crate::plan::Note;
 use crate::process::metrics::Metrics;
 
-/// The reason of the event.
-const REASON: &str = "QueueWillBeRequired";
 /// Reports that may wait. Of more than that, the warnings and the metric tell.
 const WAITING_MAX: usize = 256;
 /// The API server has stored an object so long after it asked about it, or does not.
@@ -106,5 +105,8 @@ fn event(report: Report) -> (ObjectReference, Note) {
         uid: Some(uid),
         ..ObjectReference::default()
     };
-    (object, Note::warning(REASON, message))
+    (
+        object,
+        Note::warning(event::QUEUE_WILL_BE_REQUIRED, message),
+    )
 }

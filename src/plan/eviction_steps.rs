@@ -1,6 +1,7 @@
 //! How a job that holds quota gives it back: evicted, stopped, its pods gone, its templates as they
 //! were, its quota free; then queued again, at once, after a while, or not at all.
 
+use sluice_crds::reasons::{event, eviction};
 use sluice_crds::{MANAGED_LABEL, WorkloadSpec};
 use sluice_kinds::Problem;
 use sluice_kinds::hold::Hold;
@@ -11,7 +12,7 @@ use sluice_kinds::view::LabelledQueue;
 
 use crate::cache::job::Reading;
 use crate::cache::{WorkloadKey, WorkloadRecord};
-use crate::plan::evictions::cause::{self, Cause};
+use crate::plan::evictions::cause::Cause;
 use crate::plan::evictions::requeue_backoff::Backoff;
 use crate::plan::evictions::stall::QUOTA_IS_FREE;
 use crate::plan::situation::JobSituation;
@@ -21,9 +22,6 @@ use crate::plan::workload::{self, Next};
 use crate::plan::write_builders::{status_write, suspend_write, update_spec};
 use crate::plan::writes::plan_and_notes::{Note, Now, Plan};
 use crate::plan::writes::write::{JobPatch, JobPurpose, StatusPurpose, Write};
-
-/// The reason of the event that tells that it is queued again.
-const REQUEUED: &str = "Requeued";
 
 /// An evicted job: suspend it, wait until its pods are gone, give its templates back, free
 /// its quota.
@@ -96,7 +94,7 @@ pub(super) fn evicting(
     // It can't be queued: its next plan says so, and what becomes of its Workload.
     let is_named = matches!(&job.queue, LabelledQueue::Named(_));
     if !is_named || !reading.refusals.is_empty() {
-        plan.notes.retain(|note| note.reason != REQUEUED);
+        plan.notes.retain(|note| note.reason != event::REQUEUED);
     }
     plan
 }
@@ -110,7 +108,7 @@ fn requeue_paused(
     let waits = paused_text(situation);
     let status = workload::requeued(record, Next::User(waits.clone()), situation.now);
     status_write(key, record, status, StatusPurpose::Requeue)
-        .and_note(Note::normal(cause::SUSPENDED, waits))
+        .and_note(Note::normal(event::SUSPENDED, waits))
 }
 
 /// What a job waits for that its user has suspended.
@@ -142,7 +140,7 @@ pub(super) fn requeue(
                 ..record.spec.clone()
             };
             return update_spec(key, record, spec).and_note(Note::warning(
-                "Deactivated",
+                event::DEACTIVATED,
                 "Deactivated after spec.reservation.backoff.limitCount backoffs, as its ClusterQueue says; set spec.active of its Workload to true to queue it again",
             ));
         }
@@ -157,12 +155,18 @@ pub(super) fn requeue(
     };
     let text = format!("{QUOTA_IS_FREE}: {then}");
     let status = workload::requeued(record, next, now);
-    status_write(key, record, status, StatusPurpose::Requeue).and_note(Note::normal(REQUEUED, text))
+    status_write(key, record, status, StatusPurpose::Requeue)
+        .and_note(Note::normal(event::REQUEUED, text))
 }
 
 pub(super) fn evict_changed(key: &WorkloadKey, record: &WorkloadRecord, now: Now) -> Plan {
     let message = "The job requests more than was admitted: queued again with the new requests";
-    evict(key, record, &Cause::new("PodSetsChanged", message), now)
+    evict(
+        key,
+        record,
+        &Cause::new(eviction::POD_SETS_CHANGED, message),
+        now,
+    )
 }
 
 /// Evicts a job whose pods can't be seen any more. Its next release labels them again.
@@ -175,7 +179,12 @@ pub(super) fn evict_unlabelled(
     let message = format!(
         "The label {MANAGED_LABEL} was removed from the pod template of pod set {pod_set:?}, and pods without it can't be counted: queued again"
     );
-    evict(key, record, &Cause::new("PodSetsChanged", message), now)
+    evict(
+        key,
+        record,
+        &Cause::new(eviction::POD_SETS_CHANGED, message),
+        now,
+    )
 }
 
 /// Evicts a job that names another queue, or none, since it was admitted, and that is not released yet.
@@ -184,7 +193,12 @@ pub(super) fn evict_from_queue(key: &WorkloadKey, record: &WorkloadRecord, now: 
     let message = format!(
         "The job does not name LocalQueue {queue:?} any more, through which it was admitted"
     );
-    evict(key, record, &Cause::new("QueueChanged", message), now)
+    evict(
+        key,
+        record,
+        &Cause::new(eviction::QUEUE_CHANGED, message),
+        now,
+    )
 }
 
 /// Evicts a job that its kind's controller would never run, and that has no pods.
@@ -197,7 +211,7 @@ pub(super) fn evict_refused(
     let why = summarize(refusals);
     let message =
         format!("The job's controller would never run it, so it would hold quota for ever: {why}");
-    evict(key, record, &Cause::new("NeverRuns", message), now)
+    evict(key, record, &Cause::new(eviction::NEVER_RUNS, message), now)
 }
 
 /// Evicts a job whose pods came back that had ended for good by what it said.
@@ -206,7 +220,7 @@ pub(super) fn evict_returned(key: &WorkloadKey, record: &WorkloadRecord, now: No
     evict(
         key,
         record,
-        &Cause::new("ReclaimedPodsReturned", message),
+        &Cause::new(eviction::RECLAIMED_PODS_RETURNED, message),
         now,
     )
 }
@@ -215,5 +229,5 @@ pub(super) fn evict_returned(key: &WorkloadKey, record: &WorkloadRecord, now: No
 pub(super) fn evict(key: &WorkloadKey, record: &WorkloadRecord, cause: &Cause, now: Now) -> Plan {
     let status = workload::evicted(record, cause, now);
     status_write(key, record, status, StatusPurpose::Evict)
-        .and_note(Note::warning("Evicted", cause.message.as_str()))
+        .and_note(Note::warning(event::EVICTED, cause.message.as_str()))
 }

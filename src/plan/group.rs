@@ -10,14 +10,14 @@ use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
 use kube::api::ObjectMeta;
+use sluice_crds::reasons::event;
 use sluice_crds::{
-    ConditionType, JOB_UID_LABEL, POD_GROUP_LABEL, PODS_MADE_BY_ANNOTATION, ReclaimablePod, Workload,
-    WorkloadSpec, group_workload_name,
+    ConditionType, JOB_UID_LABEL, POD_GROUP_LABEL, PODS_MADE_BY_ANNOTATION, ReclaimablePod,
+    Workload, WorkloadSpec, group_workload_name,
 };
 use sluice_kinds::pod::{PodGroup, PodPhase};
 use sluice_kinds::view::{Finished, LabelledQueue};
 
-use self::disagreement::PODS_DISAGREE;
 use self::members::{asks_for, counted, pod_sets};
 pub use self::members::{gates_left, is_ready, present, role_of};
 use crate::cache::conditions;
@@ -37,8 +37,6 @@ pub const REPLACED_WITHIN: Duration = Duration::from_mins(1);
 /// The same of a deactivated group: a controller that is slow must not undo what an administrator has done.
 const DEACTIVATED_WITHIN: Duration = Duration::from_mins(10);
 
-/// The reason of the event that tells that pods of a group are missing.
-pub const GROUP_INCOMPLETE: &str = "GroupIncomplete";
 /// What is told of pods that do not say the same of their group.
 const DISAGREE: &str = "its pods do not agree about it";
 
@@ -122,7 +120,7 @@ pub fn plan(situation: &GroupSituation<'_>) -> Plan {
                 Plan::default()
             } else {
                 Plan::note(Note::normal(
-                    "WaitsForReplacement",
+                    event::WAITS_FOR_REPLACEMENT,
                     "Pods of this group have failed or were deleted, and none runs: its quota stays reserved for replacement pods; delete the pods of the group to end it",
                 ))
             };
@@ -138,12 +136,15 @@ fn waiting(situation: &GroupSituation<'_>, first: &PodRecord, group: &PodGroup) 
         LabelledQueue::Named(queue) => queue,
         LabelledQueue::None => {
             return Plan::note(Note::warning(
-                "NoQueue",
+                event::NO_QUEUE,
                 "The pods of this group name no queue: add the label sluice.dev/queue-name to the oldest pod",
             ));
         }
         LabelledQueue::Invalid(problem) => {
-            return Plan::note(Note::warning("InvalidQueueName", problem.to_string()));
+            return Plan::note(Note::warning(
+                event::INVALID_QUEUE_NAME,
+                problem.to_string(),
+            ));
         }
     };
     let total = usize::try_from(group.total).unwrap_or(usize::MAX);
@@ -153,7 +154,7 @@ fn waiting(situation: &GroupSituation<'_>, first: &PodRecord, group: &PodGroup) 
     }
     let pod_sets = match pod_sets(pods, total) {
         Ok(pod_sets) => pod_sets,
-        Err(problem) => return Plan::note(Note::warning("InvalidPodSets", problem)),
+        Err(problem) => return Plan::note(Note::warning(event::INVALID_POD_SETS, problem)),
     };
     let record = workload.map(|(_, record)| record);
     let place = taken(situation, first, record);
@@ -172,7 +173,7 @@ fn waiting(situation: &GroupSituation<'_>, first: &PodRecord, group: &PodGroup) 
             let plan = Plan::write(Write::CreateWorkload(Box::new(object))).and_note(waits);
             match disagreement::told(pods) {
                 Some(why) => plan.and_note(Note::warning(
-                    PODS_DISAGREE,
+                    event::PODS_DISAGREE,
                     format!("All {total} pods of this group exist, but {DISAGREE}: {why}"),
                 )),
                 None => plan,
@@ -189,8 +190,11 @@ fn waiting(situation: &GroupSituation<'_>, first: &PodRecord, group: &PodGroup) 
 fn incomplete(pods: &[(&PodKey, &PodRecord)], total: usize) -> Plan {
     let told = format!("Not all {total} pods of this group exist");
     Plan::note(match disagreement::told(pods) {
-        Some(why) => Note::warning(PODS_DISAGREE, format!("{told}, and {DISAGREE}: {why}")),
-        None => Note::normal(GROUP_INCOMPLETE, told),
+        Some(why) => Note::warning(
+            event::PODS_DISAGREE,
+            format!("{told}, and {DISAGREE}: {why}"),
+        ),
+        None => Note::normal(event::GROUP_INCOMPLETE, told),
     })
 }
 
@@ -202,7 +206,7 @@ fn queued(pods: &[(&PodKey, &PodRecord)], queue: &str, total: usize) -> Note {
         "waits until their scheduling gates are gone, and then for quota"
     };
     let text = format!("All {total} pods exist: {waits} in LocalQueue {queue:?}");
-    Note::normal("Queued", text)
+    Note::normal(event::QUEUED, text)
 }
 
 /// The Workload of a group, to be created.
@@ -307,7 +311,7 @@ fn again(situation: &GroupSituation<'_>, key: &WorkloadKey, record: &WorkloadRec
     let mut pods = situation.pods.iter();
     if pods.any(|(_, pod)| pod.is_live() && !pod.is_released()) {
         return Plan::note(Note::warning(
-            "GroupEnded",
+            event::GROUP_ENDED,
             "This group has ended, so its new pods are not queued: delete the pods of it that have ended, or create the new pods in a group of another name",
         ));
     }

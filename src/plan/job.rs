@@ -7,6 +7,7 @@ mod gated;
 mod pending;
 pub mod uncountable;
 
+use sluice_crds::reasons::{event, eviction};
 use sluice_kinds::Problem;
 use sluice_kinds::hold::Hold;
 use sluice_kinds::view::LabelledQueue;
@@ -99,7 +100,7 @@ fn plan_kept(situation: &JobSituation<'_>) -> Plan {
             LabelledQueue::Invalid(problem) => hold(
                 situation,
                 reading,
-                Note::warning(uncountable::INVALID_QUEUE_NAME, problem.to_string()),
+                Note::warning(event::INVALID_QUEUE_NAME, problem.to_string()),
             ),
         },
     }
@@ -124,7 +125,10 @@ fn deleting(situation: &JobSituation<'_>) -> Plan {
         None if record.is_evicting() => evicting(situation, reading, key, record),
         // Its controller makes no pods any more, and does not say either how it ended.
         None if is_left_without_pods(situation) => {
-            let cause = Cause::new("Deleted", "The job is being deleted, and its pods are gone");
+            let cause = Cause::new(
+                eviction::DELETED,
+                "The job is being deleted, and its pods are gone",
+            );
             evict(key, record, &cause, situation.now)
         }
         Some(_) | None => Plan::default(),
@@ -146,7 +150,7 @@ fn unadmitted_in_deletion(situation: &JobSituation<'_>, reading: &Reading) -> Pl
         return Plan::default();
     }
     let message = "Suspended because it runs without being admitted; it is being deleted, and something keeps the object: remove its finalizers";
-    suspend(situation, Note::warning("Stopped", message))
+    suspend(situation, Note::warning(event::STOPPED, message))
 }
 
 /// Whether a job that is being deleted has no pods and gets none any more: controllers do nothing for
@@ -186,7 +190,7 @@ fn unfinished(
     record: &WorkloadRecord,
 ) -> Plan {
     let note = Note::warning(
-        "Unfinished",
+        event::UNFINISHED,
         "The job had finished and was started again: it is queued again, as its quota was freed",
     );
     if runs_unheld(situation, reading) {

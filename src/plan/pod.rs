@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use k8s_openapi::jiff::Timestamp;
 use serde_json::json;
+use sluice_crds::reasons::event;
 use sluice_crds::{
     Admission, MANAGED_LABEL, POD_SET_ANNOTATION, PROPAGATED_GATES_ANNOTATION, PodSetAssignment,
 };
@@ -97,7 +98,7 @@ pub fn forged_gates(pod: &PodRecord, job: &JobRecord, waits_by_pods: bool) -> Op
     (!forged.is_empty()).then(|| {
         let gates = forged.join(", ");
         Note::warning(
-            "GatesLeft",
+            event::GATES_LEFT,
             format!(
                 "The pod lists gates that its object never had ({gates}), and Sluice does not lift them: remove the annotation {PROPAGATED_GATES_ANNOTATION} from the pod template"
             ),
@@ -141,7 +142,7 @@ pub fn left_gated(pod: &PodRecord) -> Option<Note> {
         .collect();
     (!left.is_empty()).then(|| {
         Note::warning(
-            "GatesLeft",
+            event::GATES_LEFT,
             format!(
                 "The pod keeps gates of an object that it does not belong to any more ({}), and nobody can lift them: delete the pod, and create it again if it is still needed",
                 left.join(", ")

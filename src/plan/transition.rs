@@ -4,11 +4,11 @@
 
 use k8s_openapi::jiff::Timestamp;
 use sluice_crds::ConditionType;
+use sluice_crds::reasons::eviction;
 
 use crate::cache::WorkloadRecord;
 use crate::cache::conditions;
 use crate::cache::held::Gated;
-use crate::plan::evictions::cause::PREEMPTED;
 use crate::plan::evictions::requeue_backoff::Backoff;
 use crate::plan::progress::RECOVERED;
 
@@ -96,7 +96,7 @@ pub fn turns(before: &WorkloadRecord, after: &WorkloadRecord, backoff: Backoff) 
         turns.push(Turn::Ready);
     }
     if !before.is_evicting() && after.is_evicting() {
-        let preempted = reason(after, ConditionType::Evicted) == PREEMPTED;
+        let preempted = reason(after, ConditionType::Evicted) == eviction::PREEMPTED;
         turns.push(Turn::Evicted {
             reason: reason(after, ConditionType::Evicted),
             preempted: preempted.then(|| reason(after, ConditionType::Preempted)),

@@ -133,6 +133,22 @@ fn explain_decides_nothing() {
     assert!(!explain.contains("cycle"));
 }
 
+/// Users select events by their reasons, so the reasons stand in one list.
+#[test]
+fn reasons_of_events_are_named() {
+    for source in of_crate(PROCESS) {
+        let code: String = source.code.split_whitespace().collect();
+        for literal in ["Note::normal(\"\"", "Note::warning(\"\""] {
+            let is_said = code.contains(literal);
+            assert!(
+                !is_said,
+                "{}: name the reason in crds/src/reasons.rs",
+                source.path
+            );
+        }
+    }
+}
+
 #[test]
 fn files_are_short_and_folders_say_what_lives_there() {
     for folder in CRATES {

@@ -16,38 +16,6 @@ use crate::quantity::ResourceList;
 
 pub use name::{group_workload_name, workload_name};
 
-/// Reasons of the condition `QuotaReserved` of a Workload that holds no quota, and is not queued for it either. That of
-/// one that is deactivated is not among them: its spec says so.
-pub mod not_queued {
-    /// Its pods wait behind scheduling gates of others; as the condition `PodScheduled` of such pods has it.
-    pub const SCHEDULING_GATED: &str = "SchedulingGated";
-    /// Its user has suspended the job.
-    pub const ON_HOLD: &str = "OnHold";
-    /// No JobKind declares the kind of its job any more.
-    pub const KIND_NOT_DECLARED: &str = "KindNotDeclared";
-    /// The JobKind of its job is not ready, so its jobs are not watched.
-    pub const KIND_NOT_READY: &str = "KindNotReady";
-    /// Not all pods of its group exist.
-    pub const GROUP_INCOMPLETE: &str = "GroupIncomplete";
-    /// It names a priority class that its ClusterQueue does not allow.
-    pub const PRIORITY_CLASS_NOT_ALLOWED: &str = "PriorityClassNotAllowed";
-    /// It names a priority class that is not there.
-    pub const PRIORITY_CLASS_NOT_FOUND: &str = "PriorityClassNotFound";
-    /// Its job is being deleted.
-    pub const DELETED: &str = "Deleted";
-    /// All of them.
-    pub const ALL: [&str; 8] = [
-        SCHEDULING_GATED,
-        ON_HOLD,
-        KIND_NOT_DECLARED,
-        KIND_NOT_READY,
-        GROUP_INCOMPLETE,
-        PRIORITY_CLASS_NOT_ALLOWED,
-        PRIORITY_CLASS_NOT_FOUND,
-        DELETED,
-    ];
-}
-
 /// Before the namespace and the name of a pod group, where `status.makesRoomFor` names one. No UID has a slash.
 pub const POD_GROUP_PREFIX: &str = "pod-group/";
 /// Before the UID of a pod that is admitted by itself, there too.

@@ -2,6 +2,7 @@
 //! admitted is released by its plan.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use sluice_crds::reasons::event;
 use sluice_crds::{Admission, WorkloadSpec};
 use sluice_engine::Event;
 use sluice_kinds::pod::PodAdmission;
@@ -38,7 +39,7 @@ impl Controller {
         self.decided.note(&subject, self.now);
         let mut admission = translate::admission_record(admission, &self.cluster.flavors);
         admission.term = Some(self.ended_terms.term().to_string());
-        let note = Note::normal("Admitted", admitted_text(&admission, &record.spec));
+        let note = Note::normal(event::ADMITTED, admitted_text(&admission, &record.spec));
         let tells_readiness = self.tells_readiness(&subject);
         let write = Write::SetWorkloadStatus {
             key: key.clone(),

@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use kube::api::ApiResource;
+use sluice_crds::reasons::event;
 
 use crate::api::write::Reply;
 use crate::cache::{JobKey, Subject, Uid};
@@ -123,12 +124,12 @@ impl Controller {
         let note = match reply {
             Reply::Done(_) if self.child_suspensions.is_struggle(&sent.uid) => {
                 let text = "Another client resumes this object each time that Sluice suspends it: trying again less often";
-                Note::warning("ChangedBack", text)
+                Note::warning(event::CHANGED_BACK, text)
             }
             Reply::Done(_) => sent.note,
             Reply::Refused(message) => {
                 let text = format!("The API server refuses to suspend it: {message}; trying again");
-                Note::warning("WriteRefused", text)
+                Note::warning(event::WRITE_REFUSED, text)
             }
             Reply::Conflict(_) | Reply::Throttled(_) | Reply::Unknown(_) => return,
         };

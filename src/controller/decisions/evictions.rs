@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use sluice_crds::reasons::event;
 use sluice_engine::{Event, EvictReason, LocalQueueKey};
 use sluice_kinds::CompiledKind;
 use sluice_kinds::view::LabelledQueue;
@@ -217,7 +218,7 @@ impl Controller {
             );
             self.tell_about(
                 &Subject::Pod(uid.clone()),
-                Note::warning("NotEvicted", text),
+                Note::warning(event::NOT_EVICTED, text),
             );
             return Eviction::Stays;
         }
@@ -272,7 +273,7 @@ impl Controller {
             let text = format!(
                 "{message}, but no controller would recreate the pods of this group, and its ClusterQueue keeps such pods (whenNotRestartable: Keep): they stay and hold their quota; delete them to free the quota"
             );
-            self.tell_about(subject, Note::warning("NotEvicted", text));
+            self.tell_about(subject, Note::warning(event::NOT_EVICTED, text));
         }
         stays
     }

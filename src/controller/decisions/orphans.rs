@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::api::ApiResource;
+use sluice_crds::reasons::event;
 use sluice_gates::GroupKind;
 use sluice_kinds::pod::PodMode;
 
@@ -165,7 +166,7 @@ impl Controller {
         let text = format!(
             "The job was deleted, and {live} of its pods still run: its quota is freed when they are gone; delete them to free it"
         );
-        let note = Note::warning("Orphaned", text);
+        let note = Note::warning(event::ORPHANED, text);
         self.tell_object(workload_reference(key, record), subject, note);
     }
 
@@ -189,7 +190,7 @@ impl Controller {
         );
         let subject = &Subject::Job(uid.clone());
         self.recorder.expire(subject, self.now);
-        let note = Note::warning("KindNotDeclared", text);
+        let note = Note::warning(event::KIND_NOT_DECLARED, text);
         self.tell_object(workload_reference(key, record), subject, note);
     }
 

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use sluice_crds::PodSetAssignment;
+use sluice_crds::reasons::event;
 use sluice_engine::LocalQueueKey;
 use sluice_kinds::hold::Hold;
 use sluice_kinds::pod::{PodAdmission, PodMode};
@@ -384,20 +385,20 @@ impl Controller {
             _ if self.replaced_pods.contains(&pod.uid) => note_beyond(pod.deleting, &record),
             _ if !has_left && self.is_of_finished(key, pod) => note_after_end(&record),
             _ if has_left || pod.owner.is_none() && pod.pod_set.is_some() => Note::warning(
-                "Detached",
+                event::DETACHED,
                 format!(
                     "The pod no longer belongs to the job it was admitted with: until it ends, its usage counts in ClusterQueue {:?} in addition to the job's",
                     record.cluster_queue
                 ),
             ),
             LabelledQueue::Named(queue) => Note::warning(
-                "NotAdmitted",
+                event::NOT_ADMITTED,
                 format!(
                     "The pod runs without being admitted (it names LocalQueue {queue:?}, and no owner of it is admitted): its usage counts from now on"
                 ),
             ),
             LabelledQueue::None | LabelledQueue::Invalid(_) => Note::warning(
-                "NotAdmitted",
+                event::NOT_ADMITTED,
                 format!(
                     "The pod runs without being admitted (no owner of it is admitted): its usage counts in ClusterQueue {:?} from now on",
                     record.cluster_queue

@@ -6,6 +6,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
+use sluice_crds::reasons::event;
 use sluice_kinds::hold::Hold;
 use sluice_kinds::pod::PodAdmission;
 
@@ -177,12 +178,12 @@ pub(super) fn note_beyond(is_terminating: bool, share: &PodAdmission) -> Note {
         let text = format!(
             "The pod is terminating and its replacement already runs: both count in ClusterQueue {queue:?} until it is gone"
         );
-        return Note::warning("Replaced", text);
+        return Note::warning(event::REPLACED, text);
     }
     let text = format!(
         "Runs beyond the pods that its job was admitted with: it counts by itself in ClusterQueue {queue:?}, and is deleted when its quota is reclaimed"
     );
-    Note::warning("NotAdmitted", text)
+    Note::warning(event::NOT_ADMITTED, text)
 }
 
 /// What is told of a pod that runs though its job has finished, and has given its quota back.
@@ -191,5 +192,5 @@ pub(super) fn note_after_end(share: &PodAdmission) -> Note {
     let text = format!(
         "Runs though its job has finished and its quota was freed: it counts by itself in ClusterQueue {queue:?}, and is deleted when its quota is reclaimed"
     );
-    Note::warning("NotAdmitted", text)
+    Note::warning(event::NOT_ADMITTED, text)
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use sluice_crds::Admission;
+use sluice_crds::reasons::event;
 use sluice_kinds::pod::{PodAdmission, PodPhase};
 
 use crate::cache::{PodRecord, Subject, Uid, WorkloadRecord};
@@ -135,9 +136,9 @@ impl Controller {
         let is_group = matches!(subject, Subject::Group(_));
         for pod in misfits {
             let note = if is_group {
-                Note::warning("RequestsDiffer", REQUESTS_DIFFER)
+                Note::warning(event::REQUESTS_DIFFER, REQUESTS_DIFFER)
             } else {
-                Note::warning("RequestsExceeded", REQUESTS_EXCEEDED)
+                Note::warning(event::REQUESTS_EXCEEDED, REQUESTS_EXCEEDED)
             };
             self.tell_about(&Subject::Pod(pod), note);
         }
@@ -164,7 +165,7 @@ impl Controller {
                 let text = format!(
                     "{waiting}: as many pods run as were admitted; a waiting pod is ungated when a running one {when}"
                 );
-                self.tell_about(subject, Note::warning("PodsWaiting", text));
+                self.tell_about(subject, Note::warning(event::PODS_WAITING, text));
             }
         }
     }

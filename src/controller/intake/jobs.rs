@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use sluice_crds::reasons::event;
 use sluice_gates::GroupKind;
 use sluice_kinds::CompiledKind;
 use sluice_kinds::hold::Hold;
@@ -154,7 +155,7 @@ impl Controller {
             "Not queued by itself, and left suspended: its owner, {} {:?}, belongs to a queued object and resumes it",
             owner.kind, owner.name
         );
-        let note = Note::normal("LeftToOwner", text);
+        let note = Note::normal(event::LEFT_TO_OWNER, text);
         self.recorder.repeat(object, note);
     }
 
@@ -168,7 +169,7 @@ impl Controller {
             owner.kind, owner.name
         );
         // Once a minute while it is so: the event counts.
-        let note = Note::warning("OwnerUnreadable", text);
+        let note = Note::warning(event::OWNER_UNREADABLE, text);
         self.recorder.repeat(object, note);
     }
 
@@ -262,7 +263,10 @@ impl Controller {
             );
             let is_last = known.gates.is_held() && !record.gates.is_held();
             if is_last && notes.is_empty() {
-                notes.push(Note::normal("GateLifted", "The last gate was removed"));
+                notes.push(Note::normal(
+                    event::GATE_LIFTED,
+                    "The last gate was removed",
+                ));
             }
             notes
         });

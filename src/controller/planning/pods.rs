@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use sluice_crds::reasons::event;
 use sluice_kinds::gates::Gate;
 use sluice_kinds::hold::Hold;
 use sluice_kinds::pod::PodMode;
@@ -153,7 +154,7 @@ impl Controller {
     ) -> Option<Note> {
         match &pod.mode {
             PodMode::Group(Err(problem)) => {
-                return Some(Note::warning("InvalidPodGroup", problem.to_string()));
+                return Some(Note::warning(event::INVALID_POD_GROUP, problem.to_string()));
             }
             PodMode::Child | PodMode::Group(Ok(_)) => return None,
             PodMode::Single => {}
@@ -161,14 +162,15 @@ impl Controller {
         pod.queue_gate.as_ref()?;
         match (&pod.queue, pod.asks.as_ref()) {
             (LabelledQueue::None, _) => Some(Note::warning(
-                "NoQueue",
+                event::NO_QUEUE,
                 "This pod waits for queue capacity and names no queue: add the label sluice.dev/queue-name",
             )),
-            (LabelledQueue::Invalid(problem), _) => {
-                Some(Note::warning("InvalidQueueName", problem.to_string()))
-            }
+            (LabelledQueue::Invalid(problem), _) => Some(Note::warning(
+                event::INVALID_QUEUE_NAME,
+                problem.to_string(),
+            )),
             (_, Err(problems)) => Some(Note::warning(
-                "InvalidPodSets",
+                event::INVALID_POD_SETS,
                 format!("Can't be queued: {}", summarize(problems)),
             )),
             (LabelledQueue::Named(_), Ok(_)) => {

@@ -1,6 +1,7 @@
 //! Jobs and groups that have no Workload though they name a queue: nothing that is stored says why, so the event that does
 //! is told again before the API server forgets it, and readers of `visibility.sluice.dev` are told the same.
 
+use sluice_crds::reasons::event;
 use sluice_kinds::hold::Hold;
 use sluice_kinds::view::LabelledQueue;
 
@@ -8,12 +9,11 @@ use crate::cache::{JobKey, JobRecord, Subject};
 use crate::controller::Controller;
 use crate::plan::Note;
 use crate::plan::children::lineage::Lineage;
-use crate::plan::group::GROUP_INCOMPLETE;
-use crate::plan::job::uncountable::{self, WAITS_FOR_CHILD};
+use crate::plan::job::uncountable;
 use crate::visibility::State;
 
 /// What is no warning, and lasts until somebody does something: until the missing pod or object is created.
-const WAITS: [&str; 2] = [WAITS_FOR_CHILD, GROUP_INCOMPLETE];
+const WAITS: [&str; 2] = [event::WAITS_FOR_CHILD, event::GROUP_INCOMPLETE];
 
 impl Controller {
     /// Tells why a job or group has no Workload, and again as long as that is so.

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::ObjectReference;
+use sluice_crds::reasons::event;
 use tracing::warn;
 
 use crate::cache::Source;
@@ -52,7 +53,7 @@ impl Controller {
                 "This {kind} can't be read: {error}; nothing is known of it, and what depends on it waits"
             ),
         };
-        let note = Note::warning("Unreadable", text);
+        let note = Note::warning(event::UNREADABLE, text);
         self.recorder.repeat(about, note);
     }
 

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use kube::api::DynamicObject;
+use sluice_crds::reasons::event;
 use sluice_engine::Event;
 use tracing::warn;
 
@@ -50,7 +51,7 @@ impl Controller {
         } else {
             let text =
                 "Another client reverts each write of Sluice at once: trying again less often";
-            vec![Note::warning("ChangedBack", text)]
+            vec![Note::warning(event::CHANGED_BACK, text)]
         };
         self.told_of(&sent.write, &subject, notes);
         if let Some(root) = self.released_by(&sent.write, &subject) {
@@ -86,7 +87,7 @@ impl Controller {
             && self.objects.workload_of(&subject).is_none()
         {
             let text = "The Workload of this job can't be created: another object has its name, and is not Sluice's; delete that object";
-            self.tell_about(&subject, Note::warning("WorkloadNameConflict", text));
+            self.tell_about(&subject, Note::warning(event::WORKLOAD_NAME_CONFLICT, text));
         }
         self.not_done(&subject, &sent.write);
     }
@@ -116,7 +117,7 @@ impl Controller {
         warn!(subject = %sent.subject, refusal = message, "the API server refuses a write");
         if !is_throttled || UNANSWERED_IN_SILENCE <= self.writes.failures(&sent.subject) {
             let text = format!("The API server refuses a write of Sluice: {message}; trying again");
-            let note = Note::warning("WriteRefused", text);
+            let note = Note::warning(event::WRITE_REFUSED, text);
             self.told_of(&sent.write, &sent.subject, vec![note]);
         }
         if let Some(root) = self.released_by(&sent.write, &sent.subject) {
@@ -153,7 +154,7 @@ impl Controller {
         self.note_failed_eviction(&sent, Failure::Unanswered);
         if UNANSWERED_IN_SILENCE <= self.writes.failures(&sent.subject) {
             let text = format!("A write of Sluice gets no answer: {why}; trying again");
-            let note = Note::warning("WriteUnanswered", text);
+            let note = Note::warning(event::WRITE_UNANSWERED, text);
             self.told_of(&sent.write, &sent.subject, vec![note]);
         }
         self.undecided(sent, why);

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::jiff::Timestamp;
 use sluice_crds::quantity::NANOS;
+use sluice_crds::reasons::event;
 use sluice_crds::{MANAGED_LABEL, Quantity};
 use sluice_engine::ResourceName;
 use sluice_kinds::gates::GateState;
@@ -289,19 +290,19 @@ pub fn note(excess: &Excess, root: &str) -> Note {
     const REMEDY: &str = "increase the requests of that object, or create this object without the owner reference, so that it is queued by itself";
     match excess {
         Excess::NotAdmitted => Note::warning(
-            "OwnerNotAdmitted",
+            event::OWNER_NOT_ADMITTED,
             format!(
                 "Suspended: {root}, to which this object belongs, is not admitted; after the admission its controller resumes this object"
             ),
         ),
         Excess::Finished => Note::warning(
-            "OwnerFinished",
+            event::OWNER_FINISHED,
             format!(
                 "Suspended: {root}, to which this object belongs, has finished, and its quota is free; create this object without the owner reference, so that it is queued by itself"
             ),
         ),
         Excess::Unlabelled { pod_set } => Note::warning(
-            "LabelRemoved",
+            event::LABEL_REMOVED,
             format!(
                 "Suspended: the label {MANAGED_LABEL} was removed from the pod template of its pod set {pod_set:?}, and pods without it can't be counted in what {root}, to which this object belongs, was admitted with; put the label back, and resume this object"
             ),
@@ -311,7 +312,7 @@ pub fn note(excess: &Excess, root: &str) -> Note {
             asks,
             admitted,
         } => Note::warning(
-            "ExceedsOwner",
+            event::EXCEEDS_OWNER,
             format!(
                 "Suspended: it requests {resource} {asks}, and {root}, to which it belongs, was admitted with {admitted}; {REMEDY}"
             ),
@@ -322,7 +323,7 @@ pub fn note(excess: &Excess, root: &str) -> Note {
             others,
             admitted,
         } => Note::warning(
-            "ExceedsOwner",
+            event::EXCEEDS_OWNER,
             format!(
                 "Suspended: it requests {resource} {asks}, other objects that belong to {root} use {others}, and {root} was admitted with {admitted}; {REMEDY}"
             ),

@@ -1,17 +1,11 @@
 //! Why something that holds quota is evicted, in words: what the conditions of its Workload say, and its
 //! events. The engine and the plans decide whom to evict; what the eviction writes is in `eviction_steps.rs`.
 
+use sluice_crds::reasons::{event, eviction};
 use sluice_engine::PreemptionRight;
 
 use crate::cache::Subject;
-use crate::plan::evictions::unused_quota::{BLOCKED, TIMED_OUT};
 use crate::plan::writes::plan_and_notes::Note;
-
-/// The reason of an eviction, and of an event, where the user has suspended the job.
-pub const SUSPENDED: &str = "Suspended";
-
-/// The reason of an eviction by preemption.
-pub const PREEMPTED: &str = "Preempted";
 
 /// Why something is evicted.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,7 +34,7 @@ impl Cause {
     /// Its ClusterQueue is drained.
     pub fn cluster_queue_stopped() -> Self {
         Self::new(
-            "ClusterQueueStopped",
+            eviction::CLUSTER_QUEUE_STOPPED,
             "The ClusterQueue is stopped (spec.stopPolicy is HoldAndDrain)",
         )
     }
@@ -48,7 +42,7 @@ impl Cause {
     /// Its LocalQueue is drained.
     pub fn local_queue_stopped() -> Self {
         Self::new(
-            "LocalQueueStopped",
+            eviction::LOCAL_QUEUE_STOPPED,
             "The LocalQueue is stopped (spec.stopPolicy is HoldAndDrain)",
         )
     }
@@ -56,7 +50,7 @@ impl Cause {
     /// Not all pods of a job or group have found nodes in time.
     pub fn timed_out() -> Self {
         Self::new(
-            TIMED_OUT,
+            eviction::RESERVATION_TIMEOUT,
             "Not all pods were bound to nodes within spec.reservation.timeoutSeconds of the ClusterQueue",
         )
     }
@@ -64,7 +58,7 @@ impl Cause {
     /// A job has lost pods, and not all that replace them have found nodes in time.
     pub fn recovery_timed_out() -> Self {
         Self::new(
-            TIMED_OUT,
+            eviction::RESERVATION_TIMEOUT,
             "Not all pods that replaced others were bound to nodes within spec.reservation.recoveryTimeoutSeconds of the ClusterQueue",
         )
     }
@@ -72,7 +66,7 @@ impl Cause {
     /// A pod that is admitted by itself has found no node in time.
     pub fn pod_timed_out() -> Self {
         Self::new(
-            TIMED_OUT,
+            eviction::RESERVATION_TIMEOUT,
             "The pod was not bound to a node within spec.reservation.timeoutSeconds of the ClusterQueue",
         )
     }
@@ -80,7 +74,7 @@ impl Cause {
     /// All pods of a group were made again, for something else.
     pub fn pods_changed() -> Self {
         Self::new(
-            "PodsChanged",
+            eviction::PODS_CHANGED,
             "All pods were recreated with other requests than were admitted: queued again with the new requests",
         )
     }
@@ -88,14 +82,17 @@ impl Cause {
     /// Suspended by its user.
     pub fn paused() -> Self {
         Self::new(
-            SUSPENDED,
+            eviction::SUSPENDED,
             "Suspended by its user: its quota is freed when its pods are gone",
         )
     }
 
     /// The API server, or a webhook, refuses its release.
     pub fn blocked(why: &str) -> Self {
-        Self::new(BLOCKED, format!("The job can't be released: {why}"))
+        Self::new(
+            eviction::RELEASE_BLOCKED,
+            format!("The job can't be released: {why}"),
+        )
     }
 
     /// It is preempted by another one.
@@ -109,7 +106,7 @@ impl Cause {
             PreemptionRight::InCohortFairSharing => "due to fair sharing within the cohort",
         };
         Self {
-            reason: PREEMPTED,
+            reason: eviction::PREEMPTED,
             preempted: Some(right),
             makes_room_for: by.subject.clone(),
             message: format!("Preempted by {by} {why}"),
@@ -119,30 +116,30 @@ impl Cause {
     /// Whether it is evicted because it could not use its quota: then it backs off before it is queued
     /// again, longer each time.
     pub fn is_own_failure(&self) -> bool {
-        [TIMED_OUT, BLOCKED].contains(&self.reason)
+        [eviction::RESERVATION_TIMEOUT, eviction::RELEASE_BLOCKED].contains(&self.reason)
     }
 
     /// What the user of a job or group is told.
     pub fn note(&self) -> Note {
         let message = self.message.clone();
         match self.preempted {
-            Some(_) => Note::normal(PREEMPTED, message),
-            None if self.is_own_failure() => Note::warning("Evicted", message),
-            None => Note::normal("Evicted", message),
+            Some(_) => Note::normal(event::PREEMPTED, message),
+            None if self.is_own_failure() => Note::warning(event::EVICTED, message),
+            None => Note::normal(event::EVICTED, message),
         }
     }
 
     /// What the user of a group is told whose pods are deleted because of it, and that nobody makes again: its
     /// Workload is deleted with them, so nothing else says what became of it.
     pub fn note_for_bare_group(&self) -> Note {
-        let reason = self.preempted.map_or("Evicted", |_| PREEMPTED);
+        let reason = self.preempted.map_or(event::EVICTED, |_| event::PREEMPTED);
         let outcome = "its pods are deleted; no controller recreates them";
         Note::warning(reason, format!("{}: {outcome}", self.message))
     }
 
     /// What the user of a pod is told that is deleted because of it.
     pub fn note_for_pod(&self, replacement: &Replacement) -> Note {
-        let reason = self.preempted.map_or("Evicted", |_| PREEMPTED);
+        let reason = self.preempted.map_or(event::EVICTED, |_| event::PREEMPTED);
         let outcome = match replacement {
             Replacement::Nobody => "deleted; no controller recreates it".to_owned(),
             Replacement::Another => {
@@ -201,7 +198,7 @@ pub fn preempting(targets: usize) -> Note {
             format!("Preempting {targets} workloads: admitted when their pods are gone")
         }
     };
-    Note::normal("Preempting", message)
+    Note::normal(event::PREEMPTING, message)
 }
 
 #[cfg(test)]
@@ -273,7 +270,10 @@ mod tests {
         let cause = Cause::preempted(&by, PreemptionRight::InCohortFairSharing);
         let now = Now::UNIX_EPOCH;
         record.status = workload::evicted(&record, &cause, now);
-        assert_eq!(said(&record, ConditionType::Evicted), is("True", PREEMPTED));
+        assert_eq!(
+            said(&record, ConditionType::Evicted),
+            is("True", eviction::PREEMPTED)
+        );
         assert_eq!(
             said(&record, ConditionType::Preempted),
             is("True", "InCohortFairSharing")

@@ -4,6 +4,7 @@
 //! An admitted job that finds no node in time is `unused_quota.rs`.
 
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use sluice_crds::reasons::event;
 use sluice_crds::{ConditionType, WorkloadStatus};
 
 use crate::cache::conditions::{self, ConditionUpdate};
@@ -19,10 +20,6 @@ pub(crate) const QUOTA_IS_FREE: &str = "Its pods are gone and its quota is free"
 /// How many pods are named.
 const NAMED_MAX: usize = 3;
 
-/// The reason of `Stalled` while an eviction does not end.
-const EVICTION_OVERDUE: &str = "EvictionOverdue";
-/// The reason where what is deleted does not go.
-const DELETION_OVERDUE: &str = "DeletionOverdue";
 /// Its reason once the quota is free after all.
 const EVICTION_ENDED: &str = "EvictionEnded";
 
@@ -54,14 +51,17 @@ pub fn pod_in_time_until(pod: &PodRecord) -> Option<Timestamp> {
 /// What is told of a pod that is not gone by then.
 pub fn pod_overdue() -> Note {
     Note::warning(
-        DELETION_OVERDUE,
+        event::DELETION_OVERDUE,
         "Still being deleted: the pod has not terminated in time; check its node and finalizers. Its quota stays in use until it is gone; preemption no longer counts on it",
     )
 }
 
 /// What is told of a job without a Workload that is deleted with its pods and is not gone in time.
 pub fn deletion_overdue(remains: &Remains) -> Note {
-    Note::warning(DELETION_OVERDUE, text("Still being deleted", remains))
+    Note::warning(
+        event::DELETION_OVERDUE,
+        text("Still being deleted", remains),
+    )
 }
 
 /// That a job has finished, and pods of it run on: the controllers of some kinds leave them running, as that of MPIJobs does
@@ -74,7 +74,7 @@ pub fn pods_run_on(pods: usize) -> Note {
     let message = format!(
         "Has finished, and {them}: its quota stays in use until they are gone; delete them, or have its controller do so (as by cleanPodPolicy)"
     );
-    Note::warning("PodsRunOn", message)
+    Note::warning(event::PODS_RUN_ON, message)
 }
 
 fn text(what: &str, remains: &Remains) -> String {
@@ -96,9 +96,17 @@ pub fn overdue(
     }
     let (since, reason, what) = if record.is_evicting() {
         let since = record.true_since(ConditionType::Evicted)?;
-        (since, EVICTION_OVERDUE, "Still stopping after its eviction")
+        (
+            since,
+            event::EVICTION_OVERDUE,
+            "Still stopping after its eviction",
+        )
     } else {
-        (remains.deleted_at?, DELETION_OVERDUE, "Still being deleted")
+        (
+            remains.deleted_at?,
+            event::DELETION_OVERDUE,
+            "Still being deleted",
+        )
     };
     if now < in_time_until(since, remains.terminate_until) {
         return None;
@@ -279,7 +287,7 @@ mod tests {
         let mut record = evicted_at(0);
         let now = Timestamp::from_second(100).unwrap();
         let (status, note) = overdue(&record, &Remains::default(), now).unwrap();
-        assert_eq!(note.reason, EVICTION_OVERDUE);
+        assert_eq!(note.reason, event::EVICTION_OVERDUE);
         record.status = status;
         assert!(record.is_stalled());
         assert_eq!(overdue(&record, &Remains::default(), now), None);

@@ -10,10 +10,6 @@ use sluice_engine::Time;
 
 use crate::cache::{PodRecord, WATCH_LAG, WorkloadRecord};
 
-/// The reason of an eviction for want of nodes.
-pub const TIMED_OUT: &str = "ReservationTimeout";
-/// The reason of an eviction because the API server, or a webhook, refuses the release of the job.
-pub const BLOCKED: &str = "ReleaseBlocked";
 /// How long a job that can't be released keeps its quota where its ClusterQueue says nothing.
 const BLOCKED_DEFAULT: Duration = Duration::from_mins(1);
 /// A release that has not been refused for so long is not tried any more: refused ones are tried again

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value, json};
+use sluice_crds::reasons::event;
 use sluice_crds::{
     DEACTIVATED_BY_ANNOTATION, Deadline, EXPIRED_GATES_ANNOTATION, GateSpec,
     LIFTED_GATES_ANNOTATION, OnExpiry,
@@ -20,9 +21,6 @@ use crate::plan::writes::plan_and_notes::{Note, Now};
 
 /// Who lifts a gate whose deadline has passed, in the record of the object.
 const SLUICE: &str = "sluice";
-
-/// The reason of events that say that what a gate waits for has failed.
-pub const DEPENDENCY_FAILED: &str = "DependencyFailed";
 
 /// What a Gate says of an object at a time.
 #[derive(Debug, Clone, Default)]
@@ -190,7 +188,7 @@ pub fn lifted_note(lifted: &Lifted) -> Note {
     let why = reason.as_deref();
     let why = why.map_or_else(String::new, |reason| format!(", as {reason}"));
     Note::normal(
-        "GateLifted",
+        event::GATE_LIFTED,
         format!("The gate {gate:?} was lifted by {by:?}{why}"),
     )
 }
@@ -210,7 +208,7 @@ pub fn deactivated(gate: &str, now: Option<&GateNow>) -> Note {
         _ => format!("the gate {gate:?} was not lifted within its deadline"),
     };
     Note::warning(
-        "Deactivated",
+        event::DEACTIVATED,
         format!(
             "Deactivated: {why}; to let the object go on when its gates are lifted, remove its annotation {DEACTIVATED_BY_ANNOTATION}"
         ),
@@ -242,10 +240,10 @@ fn overdue(gate: &Gate, deadline: Deadline, said: &GateNow) -> Note {
     let gate = described(gate, Some(&now));
     if let Some(failed) = &said.failed {
         let told = format!("Still held: {failed}, and the gate {gate} waits for it");
-        return Note::warning(DEPENDENCY_FAILED, told);
+        return Note::warning(event::DEPENDENCY_FAILED, told);
     }
     Note::warning(
-        "GateExpired",
+        event::GATE_EXPIRED,
         format!(
             "Still held {seconds} s after its creation, which is the deadline of the gate {gate}"
         ),

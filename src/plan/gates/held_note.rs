@@ -1,6 +1,7 @@
 //! What is told of an object that gates hold, or that one of them has deactivated: in its event, and to readers of
 //! `visibility.sluice.dev`.
 
+use sluice_crds::reasons::event;
 use sluice_kinds::gates::{Gate, GateState};
 use sluice_kinds::problem::summarize;
 
@@ -16,7 +17,7 @@ pub fn of(gated: Gated<'_>, gate_now: &dyn Fn(&Gate) -> Option<GateNow>) -> Note
     }
     match gated.gates {
         GateState::Invalid(problems) => Note::warning(
-            "InvalidGate",
+            event::INVALID_GATE,
             format!(
                 "Held, because a gate annotation is invalid: {}; remove the annotation, or create the object again with a valid one",
                 summarize(problems)
@@ -42,9 +43,9 @@ pub fn of(gated: Gated<'_>, gate_now: &dyn Fn(&Gate) -> Option<GateNow>) -> Note
                 .iter()
                 .any(|(_, now)| now.as_ref().is_some_and(has_failed))
             {
-                return Note::warning(action::DEPENDENCY_FAILED, told);
+                return Note::warning(event::DEPENDENCY_FAILED, told);
             }
-            Note::normal("Gated", told)
+            Note::normal(event::GATED, told)
         }
     }
 }

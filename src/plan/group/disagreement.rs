@@ -7,8 +7,6 @@ use sluice_kinds::view::LabelledQueue;
 
 use crate::cache::{PodKey, PodRecord};
 
-/// The reason of the event.
-pub(super) const PODS_DISAGREE: &str = "PodsDisagree";
 /// Most pods whose names are told of one field.
 const NAMES_MAX: usize = 3;
 

@@ -2,6 +2,7 @@
 //! progress is passed on. How an evicted job stops: `plan/eviction_steps.rs`.
 
 use sluice_crds::WorkloadSpec;
+use sluice_crds::reasons::{event, eviction};
 use sluice_kinds::gates::GateState;
 use sluice_kinds::hold::Hold;
 use sluice_kinds::view::{LabelledQueue, PodSetView};
@@ -35,7 +36,7 @@ pub(super) fn plan_admitted(
     }
     if !record.spec.active {
         let message = "The Workload was deactivated (spec.active is false)";
-        let cause = Cause::new("Deactivated", message);
+        let cause = Cause::new(eviction::DEACTIVATED, message);
         return evict(workload_key, record, &cause, *now);
     }
     if situation.lacks_child() {
@@ -58,7 +59,7 @@ pub(super) fn plan_admitted(
         let message = format!(
             "The spec of its Workload can't be read: {problem}; the job keeps the quota that it was admitted with"
         );
-        return Plan::note(Note::warning("WorkloadUnreadable", message));
+        return Plan::note(Note::warning(event::WORKLOAD_UNREADABLE, message));
     }
     // Released, it would run in a queue that it does not name, and its label could not be put right any more.
     let is_named =
@@ -139,12 +140,12 @@ fn running(
     };
     if let Err(problem) = &reading.ready {
         let message = format!("Can't tell whether its pods are ready: {problem}");
-        return plan.and_note(Note::warning("Unreadable", message));
+        return plan.and_note(Note::warning(event::UNREADABLE, message));
     }
     match &situation.job.gates {
         GateState::None => plan,
         _ => plan.and_note(Note::warning(
-            "GateIgnored",
+            event::GATE_IGNORED,
             "A gate was added after this object was released, and has no effect: gates may only be set at creation",
         )),
     }

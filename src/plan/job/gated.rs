@@ -3,13 +3,13 @@
 //! decided in `plan/job.rs`.
 
 use serde_json::json;
+use sluice_crds::reasons::event;
 use sluice_crds::{HELD_ANNOTATION, RELEASED_ANNOTATION};
 use sluice_kinds::gates::Gate;
 use sluice_kinds::hold::Hold;
 use sluice_kinds::view::LabelledQueue;
 use sluice_kinds::{CompiledKind, Suspension};
 
-use super::uncountable::INVALID_QUEUE_NAME;
 use crate::cache::JobRecord;
 use crate::cache::job::Reading;
 use crate::plan::gates::action::{self, GateAction};
@@ -47,9 +47,10 @@ pub(super) fn each_pod(situation: &JobSituation<'_>) -> Plan {
     }
     match &job.queue {
         LabelledQueue::Named(_) if !job.is_gated => not_gated(situation),
-        LabelledQueue::Invalid(problem) => {
-            Plan::note(Note::warning(INVALID_QUEUE_NAME, problem.to_string()))
-        }
+        LabelledQueue::Invalid(problem) => Plan::note(Note::warning(
+            event::INVALID_QUEUE_NAME,
+            problem.to_string(),
+        )),
         LabelledQueue::Named(_) | LabelledQueue::None => Plan::default(),
     }
 }
@@ -68,7 +69,7 @@ fn held_or_ungated(situation: &JobSituation<'_>) -> Plan {
         _ if !job.runs_before_gates() => Plan::note(note),
         Some(_) => suspend(situation, note),
         None => Plan::note(Note::warning(
-            "NotGated",
+            event::NOT_GATED,
             "Not held by its gates, and its pods run: no webhook put the gates into its pod template when it was created; delete it and create it again",
         )),
     }
@@ -80,7 +81,7 @@ pub(super) fn not_gated(situation: &JobSituation<'_>) -> Plan {
         let text = format!(
             "{what}: no webhook put Sluice's gate into its pod template when it was created; delete it and create it again"
         );
-        Note::warning("NotGated", text)
+        Note::warning(event::NOT_GATED, text)
     };
     match (situation.kind.suspend_path(), situation.job.suspended) {
         (None, _) => Plan::note(told("Not queued, and its pods run")),
@@ -181,7 +182,7 @@ pub fn left_suspended(job: &JobRecord, kind: &CompiledKind) -> Option<Note> {
     let message = format!(
         "No gate and no queue holds this object: it stays suspended, {who}; set {field} to false to start it"
     );
-    is_unheld(job).then(|| Note::normal("LeftSuspended", message))
+    is_unheld(job).then(|| Note::normal(event::LEFT_SUSPENDED, message))
 }
 
 /// Starts a job that Sluice suspended, or takes the mark off one that runs. What suspends it from now on
@@ -206,7 +207,7 @@ pub(super) fn start(situation: &JobSituation<'_>) -> Plan {
         LabelledQueue::Named(_) | LabelledQueue::Invalid(_) => "The last gate was removed: started",
     };
     match suspend {
-        Some(_) => plan.and_note(Note::normal("Started", message)),
+        Some(_) => plan.and_note(Note::normal(event::STARTED, message)),
         None => plan,
     }
 }

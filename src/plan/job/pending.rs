@@ -1,6 +1,7 @@
 //! A job that waits for quota: what its Workload asks for, and why it can't be queued, if so.
 
 use k8s_openapi::jiff::Timestamp;
+use sluice_crds::reasons::event;
 use sluice_kinds::gates::Gate;
 use sluice_kinds::hold::Hold;
 use sluice_kinds::view::PodSetView;
@@ -10,7 +11,6 @@ use super::uncountable;
 use crate::cache::JobRecord;
 use crate::cache::job::Reading;
 use crate::plan::eviction_steps::paused_text;
-use crate::plan::evictions::cause::SUSPENDED;
 use crate::plan::place_in_queue;
 use crate::plan::situation::JobSituation;
 use crate::plan::workload;
@@ -37,7 +37,7 @@ pub(super) fn pending(situation: &JobSituation<'_>, reading: &Reading, queue: &s
     if situation.job.is_paused() {
         return match situation.workload {
             Some(_) => Plan::default(),
-            None => Plan::note(Note::normal(SUSPENDED, paused_text(situation))),
+            None => Plan::note(Note::normal(event::SUSPENDED, paused_text(situation))),
         };
     }
     let pod_sets = match &reading.pod_sets {
@@ -63,7 +63,7 @@ pub(super) fn pending(situation: &JobSituation<'_>, reading: &Reading, queue: &s
         let message = format!(
             "Suspended because it ran without being admitted; Sluice starts it once it is admitted through LocalQueue {queue:?}"
         );
-        return suspend(situation, Note::warning("Stopped", message));
+        return suspend(situation, Note::warning(event::STOPPED, message));
     }
     let record = situation.workload.map(|(_, record)| record);
     let (priority, place) = ((situation.priority)(), place(situation));
@@ -126,6 +126,6 @@ fn whole_note(job: &JobRecord, queue: &str) -> Option<Note> {
         let message = format!(
             "Waits as a whole in LocalQueue {queue:?}: its pods can't be admitted by themselves, as no webhook put Sluice's gate into its pod template when it was created"
         );
-        Note::warning("AdmittedAsAWhole", message)
+        Note::warning(event::ADMITTED_AS_A_WHOLE, message)
     })
 }

@@ -1,6 +1,7 @@
 //! Why a job can't be queued whatever its queue has: it can't be read, or what it requests can't be counted. Told by an
 //! event, and by the condition of a Workload that it has from before.
 
+use sluice_crds::reasons::event;
 use sluice_kinds::Problem;
 use sluice_kinds::devices::uncounted;
 use sluice_kinds::problem::summarize;
@@ -9,15 +10,6 @@ use sluice_kinds::view::{LabelledQueue, PodSetView, bad_min_counts};
 use crate::cache::JobRecord;
 use crate::plan::writes::plan_and_notes::Note;
 
-/// The reason of the event about pod sets.
-const INVALID_POD_SETS: &str = "InvalidPodSets";
-/// That of the event about an object.
-const UNREADABLE: &str = "Unreadable";
-/// That of the event about a queue label.
-pub(super) const INVALID_QUEUE_NAME: &str = "InvalidQueueName";
-
-/// That of the event about an object that is yet to be created.
-pub const WAITS_FOR_CHILD: &str = "WaitsForChild";
 /// The reason of the event, and what it says.
 pub type Uncountable = (&'static str, String);
 
@@ -28,7 +20,7 @@ pub fn job(job: &JobRecord) -> Option<Uncountable> {
         Err(problems) => return Some(unreadable(problems)),
     };
     if let LabelledQueue::Invalid(problem) = &job.queue {
-        return Some((INVALID_QUEUE_NAME, problem.to_string()));
+        return Some((event::INVALID_QUEUE_NAME, problem.to_string()));
     }
     match &reading.pod_sets {
         Ok(sets) => pod_sets(sets),
@@ -39,14 +31,14 @@ pub fn job(job: &JobRecord) -> Option<Uncountable> {
 /// What is told of a job whose pods are those of an object that is missing.
 pub fn waits_for_child() -> Note {
     let message = "Waits until its controller has created the object that creates its pods: their requests are read from that object";
-    Note::normal(WAITS_FOR_CHILD, message)
+    Note::normal(event::WAITS_FOR_CHILD, message)
 }
 
 /// What is told of a job that its controller would never run.
 pub fn never_runs(refusals: &[Problem]) -> Note {
     let why = summarize(refusals);
     let message = format!("Can't be queued, as its controller would never run it: {why}");
-    Note::warning("NeverRuns", message)
+    Note::warning(event::NEVER_RUNS, message)
 }
 
 /// What is told of an object that can't be read.
@@ -55,13 +47,13 @@ pub(super) fn unreadable(problems: &[Problem]) -> Uncountable {
         "This object does not fit its JobKind: {}",
         summarize(problems)
     );
-    (UNREADABLE, message)
+    (event::UNREADABLE, message)
 }
 
 /// What is told of pod sets that can't be read.
 pub(super) fn unreadable_pod_sets(problems: &[Problem]) -> Uncountable {
     let message = format!("Can't be queued: {}", summarize(problems));
-    (INVALID_POD_SETS, message)
+    (event::INVALID_POD_SETS, message)
 }
 
 /// Why what these pod sets request can't be counted, if so.
@@ -73,6 +65,6 @@ pub(super) fn pod_sets(sets: &[PodSetView]) -> Option<Uncountable> {
     }
     sets.is_empty().then(|| {
         let message = "Can't be queued: it has no pod sets, so it would run without usage";
-        (INVALID_POD_SETS, message.to_owned())
+        (event::INVALID_POD_SETS, message.to_owned())
     })
 }

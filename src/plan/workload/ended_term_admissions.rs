@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use sluice_crds::reasons::{event, eviction};
 use sluice_crds::{ConditionType, WorkloadStatus};
 
 use crate::cache::WorkloadRecord;
@@ -12,9 +13,6 @@ use crate::cache::conditions::{self, ConditionUpdate};
 use crate::plan::evictions::cause::Cause;
 use crate::plan::workload::pending_reason::NotReserved;
 use crate::plan::writes::plan_and_notes::{Note, Now};
-
-/// Why it is taken back: the reason of its conditions.
-const TERM_ENDED: &str = "TermEnded";
 
 /// What a leader knew when it saw an admission.
 #[derive(Debug, Clone, Copy)]
@@ -83,7 +81,7 @@ pub fn taken_back(record: &WorkloadRecord, now: Now) -> WorkloadStatus {
         ),
         said(
             ConditionType::Admitted,
-            TERM_ENDED,
+            eviction::TERM_ENDED,
             "The admission arrived after the leader's term had ended, and its quota was given to others: taken back before any pod was released",
         ),
     ];
@@ -97,7 +95,7 @@ pub fn taken_back(record: &WorkloadRecord, now: Now) -> WorkloadStatus {
 /// What its user is told.
 pub fn taken_back_note() -> Note {
     Note::normal(
-        "Requeued",
+        event::REQUEUED,
         "The admission arrived after the leader's term had ended, and its quota was given to others: queued again",
     )
 }
@@ -105,7 +103,7 @@ pub fn taken_back_note() -> Note {
 /// Why a pod is evicted that was admitted late: it runs already.
 pub fn pod_cause() -> Cause {
     Cause::new(
-        TERM_ENDED,
+        eviction::TERM_ENDED,
         "The admission arrived after the leader's term had ended, and its quota was given to others",
     )
 }

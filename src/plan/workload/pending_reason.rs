@@ -4,11 +4,11 @@
 use std::collections::BTreeSet;
 
 use k8s_openapi::jiff::Timestamp;
+use sluice_crds::reasons::event;
 use sluice_crds::{Quantity, not_queued};
 use sluice_engine::{Amount, Explanation, PendingReason, ResourceName};
 
 use crate::cache::WorkloadRecord;
-use crate::plan::evictions::cause::SUSPENDED;
 use crate::plan::writes::plan_and_notes::Note;
 
 /// Gates that are named; the others are counted.
@@ -69,13 +69,15 @@ impl NotReserved {
     /// a warning for what does not change by itself.
     pub fn note(self, message: String) -> Note {
         match self {
-            Self::Pending(reason) if !reason.is_inadmissible() => Note::normal("Pending", message),
-            Self::KindNotReady => Note::normal("Pending", message),
+            Self::Pending(reason) if !reason.is_inadmissible() => {
+                Note::normal(event::PENDING, message)
+            }
+            Self::KindNotReady => Note::normal(event::PENDING, message),
             Self::Pending(_) | Self::KindNotDeclared | Self::Deactivated => {
-                Note::warning("Inadmissible", message)
+                Note::warning(event::INADMISSIBLE, message)
             }
             Self::NoPriority(reason) | Self::Uncountable(reason) => Note::warning(reason, message),
-            Self::OnHold => Note::normal(SUSPENDED, message),
+            Self::OnHold => Note::normal(event::SUSPENDED, message),
             Self::SchedulingGated | Self::GroupIncomplete | Self::Deleted => {
                 Note::normal(self.as_str(), message)
             }

@@ -3,6 +3,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use sluice_crds::reasons::event;
 use sluice_crds::{ConditionType, RequeueState, WorkloadStatus};
 use sluice_kinds::view::Finished;
 
@@ -264,7 +265,7 @@ pub fn finished(record: &WorkloadRecord, finished: &Finished, now: Now) -> Workl
 /// What the user is told when a job has ended.
 pub fn finished_note(finished: &Finished) -> Note {
     let (_, text) = outcome(finished);
-    Note::normal("Finished", format!("{text}; its quota is free"))
+    Note::normal(event::FINISHED, format!("{text}; its quota is free"))
 }
 
 fn outcome(finished: &Finished) -> (&'static str, &'static str) {

@@ -1,4 +1,9 @@
-//! `ClusterQueue`: quota for many namespaces, and the quota types that a Cohort shares with it.
+//! `ClusterQueue`: quota for many namespaces, and the quota types that a Cohort shares with it. Which jobs may be
+//! preempted for a job of it is in `preemption`.
+//!
+//! Must not have behaviour.
+
+mod preemption;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector};
 use kube::{CustomResource, KubeSchema};
@@ -6,9 +11,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::fair_sharing::{AdmissionScope, FairSharing, FairSharingStatus};
-use crate::preemption::ClusterQueuePreemption;
 use crate::priority_class::QueuePriorityClasses;
 use crate::quantity::{Quantity, ResourceList};
+
+pub use preemption::{
+    BorrowWithinCohort, BorrowWithinCohortPolicy, ClusterQueuePreemption, ReclaimWithinCohort,
+    WithinClusterQueue,
+};
 
 /// Quota for the jobs of LocalQueues in any number of namespaces.
 #[derive(CustomResource, KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
