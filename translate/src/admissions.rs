@@ -72,6 +72,22 @@ pub fn admitted_pod_sets(admission: &engine::Admission) -> Vec<engine::PodSet> {
         .collect()
 }
 
+/// The flavor that each resource of these groups is taken from first: those of a pod that runs without an
+/// admission.
+pub fn first_flavors(groups: &[crds::ResourceGroup]) -> BTreeMap<String, String> {
+    let mut first = BTreeMap::new();
+    for group in groups {
+        for resource in &group.covered_resources {
+            if let Some(flavor) = group.flavors.first() {
+                first
+                    .entry(resource.clone())
+                    .or_insert_with(|| flavor.name.clone());
+            }
+        }
+    }
+    first
+}
+
 /// A pod that was released by itself.
 #[derive(Debug, Clone, Copy)]
 pub struct ReleasedPod<'a> {

@@ -10,7 +10,9 @@ mod nodes;
 mod queues;
 mod workloads;
 
-pub use admissions::{ReleasedPod, admission, admission_record, admitted_pod_sets, pod_admission};
+pub use admissions::{
+    ReleasedPod, admission, admission_record, admitted_pod_sets, first_flavors, pod_admission,
+};
 pub use amounts::{POD, quantity, resource_list};
 pub use nodes::flavor;
 pub use queues::{

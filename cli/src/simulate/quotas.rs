@@ -25,6 +25,8 @@ pub struct Quotas {
     pub cohorts: BTreeMap<CohortName, Cohort>,
     /// ClusterQueues.
     pub queues: BTreeMap<ClusterQueueName, ClusterQueue>,
+    /// The flavor that each resource of a ClusterQueue is taken from first.
+    pub first_flavors: BTreeMap<ClusterQueueName, BTreeMap<String, String>>,
     /// Which namespaces each of them takes. None: none.
     pub selectors: BTreeMap<ClusterQueueName, Option<Selector>>,
     /// LocalQueues.

@@ -14,7 +14,7 @@ use sluice_kinds::requests::{container_requests, overhead};
 use sluice_translate as translate;
 
 use super::kept::Kept;
-use super::read::{first_flavors, parse};
+use super::read::parse;
 use super::settings::Cluster;
 use super::settings_effect::Effect;
 use crate::cache::additions::{Added, set};
@@ -73,7 +73,7 @@ impl Cluster {
 
     fn cluster_queue_changed(&mut self, name: &str, queue: Option<ClusterQueue>) -> Effect {
         let spec = queue.as_ref().map(|queue| &queue.spec);
-        let flavors = spec.map(|spec| first_flavors(&spec.resource_groups));
+        let flavors = spec.map(|spec| translate::first_flavors(&spec.resource_groups));
         let classes = spec.and_then(|spec| spec.priority_classes.clone());
         let keeps = spec.is_some_and(|spec| spec.when_not_restartable == WhenNotRestartable::Keep);
         Effect {

@@ -1,6 +1,4 @@
-//! What is read of the settings' objects: their types, and the first flavors of their groups.
-
-use std::collections::BTreeMap;
+//! What is read of the settings' objects: their types, and what is known of one that can't be read.
 
 use kube::api::DynamicObject;
 use serde_json::Value;
@@ -53,19 +51,4 @@ pub(super) fn held_local_queue(
 pub fn text(object: &DynamicObject, field: &str) -> Option<String> {
     let value = object.data.get("spec")?.get(field).and_then(Value::as_str);
     value.map(str::to_owned)
-}
-
-/// The flavor that each resource of these groups is taken from first.
-pub(super) fn first_flavors(groups: &[sluice_crds::ResourceGroup]) -> BTreeMap<String, String> {
-    let mut first = BTreeMap::new();
-    for group in groups {
-        for resource in &group.covered_resources {
-            if let Some(flavor) = group.flavors.first() {
-                first
-                    .entry(resource.clone())
-                    .or_insert_with(|| flavor.name.clone());
-            }
-        }
-    }
-    first
 }

@@ -1,11 +1,10 @@
 //! Pods of a cluster that are admitted by themselves, as jobs that stand as they do.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::Value;
 use sluice_crds::POD_PREFIX;
-use sluice_engine::{Admission, Borrowing, ClusterQueueName, LocalQueueKey, Time, WorkloadId};
+use sluice_engine::{Admission, Borrowing, LocalQueueKey, Time, WorkloadId};
 use sluice_kinds::metadata;
 use sluice_kinds::pod::{PodMode, PodPhase, PodView};
 use sluice_kinds::priority_classes::PriorityFrom;
@@ -59,7 +58,15 @@ pub fn standing(
             ),
             // One that runs without an admission uses the first flavors of its queue.
             None => match quotas.queue_of(&queue) {
-                Some(name) => (first_flavors(quotas, name), name.to_string(), None, created),
+                Some(name) => {
+                    let flavors = quotas.first_flavors.get(name);
+                    (
+                        flavors.cloned().unwrap_or_default(),
+                        name.to_string(),
+                        None,
+                        created,
+                    )
+                }
                 None => return Ok(None),
             },
         };
@@ -114,20 +121,4 @@ pub fn standing(
             start,
         }),
     }))
-}
-
-/// The flavor that each resource of a ClusterQueue is taken from first.
-fn first_flavors(quotas: &Quotas, queue: &ClusterQueueName) -> BTreeMap<String, String> {
-    let mut first = BTreeMap::new();
-    let groups = quotas.queues.get(queue).map(|queue| &queue.resource_groups);
-    for group in groups.into_iter().flatten() {
-        for resource in &group.covered_resources {
-            if let Some(flavor) = group.flavors.first() {
-                first
-                    .entry(resource.to_string())
-                    .or_insert_with(|| flavor.name.to_string());
-            }
-        }
-    }
-    first
 }

@@ -245,6 +245,10 @@ impl Reader<'_> {
             } else {
                 self.quotas.keepers.remove(&queue.name);
             }
+            let flavors = translate::first_flavors(&spec.resource_groups);
+            self.quotas
+                .first_flavors
+                .insert(queue.name.clone(), flavors);
             match spec.priority_classes {
                 Some(rules) => self.quotas.class_rules.insert(queue.name.clone(), rules),
                 None => self.quotas.class_rules.remove(&queue.name),
