@@ -13,10 +13,10 @@ use std::time::Duration;
 use futures::StreamExt;
 use futures::future::pending;
 use k8s_openapi::api::core::v1::Pod;
+use kube::Client;
 use kube::api::{Api, ObjectMeta, Patch, PatchParams};
 use kube::core::PartialObjectMeta;
 use kube::runtime::watcher::{self, Event};
-use kube::{Client, Error};
 use serde_json::json;
 use sluice_crds::{ADMITTED_ANNOTATION, MANAGED_LABEL};
 use sluice_kinds::stored::Stored;
@@ -30,6 +30,7 @@ use crate::api::watch::{
     BACKOFF_MAX, BACKOFF_MIN, PAGE_SIZE, WATCH_SECONDS, outside_of_the_system,
 };
 use crate::process::FIELD_MANAGER;
+use crate::process::answer::ApiAnswer;
 use crate::process::backoff::Backoff;
 use crate::process::metrics::Metrics;
 use crate::process::term::Term;
@@ -185,8 +186,7 @@ impl Search {
         let patch = Patch::Merge(patch);
         match timeout(DEADLINE, api.patch_metadata(name, &params, &patch)).await {
             Ok(Ok(_)) => true,
-            // It is gone, or another one by its name.
-            Ok(Err(Error::Api(status))) if matches!(status.code, 404 | 409) => true,
+            Ok(Err(error)) if ApiAnswer::of(&error).is_gone() => true,
             Ok(Err(error)) => {
                 debug!(%error, namespace, name, "a running pod could not be labelled");
                 false

@@ -16,6 +16,7 @@ use tokio::sync::mpsc;
 use tracing::debug;
 
 use crate::plan::Note;
+use crate::process::answer::ApiAnswer;
 use crate::process::clock;
 use crate::process::hashing::HashMap;
 use crate::process::metrics::Metrics;
@@ -197,9 +198,17 @@ async fn send(client: &Client, event: &Event) -> bool {
         }
         match tokio::time::timeout(DEADLINE, publish(client.clone(), event)).await {
             Ok(Ok(())) => return true,
-            // Its namespace is gone, or it is refused: it will be again.
-            Ok(Err(Error::Api(status))) if status.code < 500 && status.code != 429 => return false,
-            Ok(Err(_)) | Err(_) => {}
+            Ok(Err(error)) => match ApiAnswer::of(&error) {
+                ApiAnswer::Throttled | ApiAnswer::Unknown => {}
+                // Its namespace is gone, or it is refused: it will be again.
+                ApiAnswer::Forbidden
+                | ApiAnswer::NotFound
+                | ApiAnswer::Conflict
+                | ApiAnswer::Refused => {
+                    return false;
+                }
+            },
+            Err(_) => {}
         }
     }
     false
@@ -213,7 +222,7 @@ async fn publish(client: Client, event: &Event) -> Result<(), Error> {
     if let (Some(series), Some(name)) = (&event.series, &metadata.name) {
         let patch = Patch::Merge(json!({ "series": series }));
         match api.patch(name, &PatchParams::default(), &patch).await {
-            Err(Error::Api(status)) if status.code == 404 => {}
+            Err(error) if ApiAnswer::of(&error) == ApiAnswer::NotFound => {}
             counted => return counted.map(drop),
         }
     }
@@ -223,7 +232,7 @@ async fn publish(client: Client, event: &Event) -> Result<(), Error> {
     };
     match api.create(&PostParams::default(), &first).await {
         // It was sent before, and the reply was lost.
-        Err(Error::Api(status)) if status.code == 409 => Ok(()),
+        Err(error) if ApiAnswer::of(&error) == ApiAnswer::Conflict => Ok(()),
         created => created.map(drop),
     }
 }

@@ -12,6 +12,7 @@ use tokio::time::timeout;
 use tracing::{debug, warn};
 
 use crate::cache::pod::OwnerRef;
+use crate::process::answer::{ApiAnswer, words};
 
 /// Longest time for one question.
 const DEADLINE: Duration = Duration::from_secs(5);
@@ -52,24 +53,24 @@ pub async fn look_up(client: &Client, namespace: &str, owner: &OwnerRef) -> Foun
         }
         // Another one by its name.
         Ok(Ok(_)) => Found::Gone,
-        Ok(Err(Error::Api(status))) if status.code == 404 => Found::Gone,
-        // The API server asks for rights first: of a kind that it does not serve it says the same.
-        Ok(Err(Error::Api(status))) if status.code == 403 => match is_served(client, &kind).await {
-            Some(false) => Found::Gone,
-            Some(true) => {
-                warn!(kind = %owner.kind, namespace, name = %owner.name, error = %status.message,
+        Ok(Err(error)) => match ApiAnswer::of(&error) {
+            ApiAnswer::NotFound => Found::Gone,
+            // The API server asks for rights first: of a kind that it does not serve it says the same.
+            ApiAnswer::Forbidden => match is_served(client, &kind).await {
+                Some(false) => Found::Gone,
+                Some(true) => {
+                    warn!(kind = %owner.kind, namespace, name = %owner.name, error = %words(&error),
                         "may not be read, so its children are not recognised");
-                Found::Unreadable
+                    Found::Unreadable
+                }
+                None => Found::Unanswered,
+            },
+            ApiAnswer::Conflict | ApiAnswer::Refused => Found::Unreadable,
+            ApiAnswer::Throttled | ApiAnswer::Unknown => {
+                debug!(%error, "an owner can't be read");
+                Found::Unanswered
             }
-            None => Found::Unanswered,
         },
-        Ok(Err(Error::Api(status))) if (400..500).contains(&status.code) && status.code != 429 => {
-            Found::Unreadable
-        }
-        Ok(Err(error)) => {
-            debug!(%error, "an owner can't be read");
-            Found::Unanswered
-        }
         Err(_) => Found::Unanswered,
     }
 }
@@ -108,8 +109,7 @@ pub async fn read_job(
 async fn is_served(client: &Client, kind: &GroupVersionKind) -> Option<bool> {
     match timeout(DEADLINE, discovery::pinned_kind(client, kind)).await {
         Ok(Ok(_)) => Some(true),
-        Ok(Err(Error::Discovery(_))) => Some(false),
-        Ok(Err(Error::Api(status))) if status.code == 404 => Some(false),
+        Ok(Err(error)) if ApiAnswer::of(&error) == ApiAnswer::NotFound => Some(false),
         Ok(Err(_)) | Err(_) => None,
     }
 }
@@ -131,8 +131,7 @@ pub async fn resource(client: &Client, group: &str, kind: &str) -> Result<Option
 async fn served_group(client: &Client, group: &str) -> Result<Option<ApiGroup>, Error> {
     match timeout(DEADLINE, discovery::group(client, group)).await {
         Ok(Ok(found)) => Ok(Some(found)),
-        Ok(Err(Error::Discovery(_))) => Ok(None),
-        Ok(Err(Error::Api(status))) if status.code == 404 => Ok(None),
+        Ok(Err(error)) if ApiAnswer::of(&error) == ApiAnswer::NotFound => Ok(None),
         Ok(Err(error)) => Err(error),
         Err(elapsed) => Err(Error::Service(elapsed.into())),
     }

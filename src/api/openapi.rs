@@ -7,13 +7,14 @@ use std::time::Duration;
 use futures::AsyncReadExt;
 use http::Request;
 use http::header::ACCEPT;
-use kube::{Client, Error};
+use kube::Client;
 use serde_json::Value;
 use sluice_webhooks::{Published, Schemas};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
 
 use crate::api::allowance::Allowance;
+use crate::process::answer::ApiAnswer;
 
 /// Longest time for one answer: whoever has sent the JobKind waits, and the webhook has 3 s for all.
 const DEADLINE: Duration = Duration::from_secs(1);
@@ -69,7 +70,7 @@ impl OpenApi {
         let request = request.body(Vec::new()).map_err(|e| e.to_string())?;
         let body = match self.client.request_stream(request).await {
             Ok(body) => body,
-            Err(Error::Api(status)) if status.code == 404 => return Ok(None),
+            Err(error) if ApiAnswer::of(&error) == ApiAnswer::NotFound => return Ok(None),
             Err(error) => return Err(error.to_string()),
         };
         let mut text = Vec::new();

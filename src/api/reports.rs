@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ObjectReference;
+use kube::Client;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind};
-use kube::{Client, Error};
 use sluice_crds::reasons::event;
 use sluice_gates::Enforced;
 use sluice_webhooks::{Answered, Observer, Report};
@@ -15,6 +15,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::events::Events;
 use crate::plan::Note;
+use crate::process::answer::ApiAnswer;
 use crate::process::metrics::Metrics;
 
 /// Reports that may wait. Of more than that, the warnings and the metric tell.
@@ -79,8 +80,8 @@ async fn is_stored(client: &Client, report: &Report) -> bool {
         Api::namespaced_with(client.clone(), &report.namespace, &resource);
     match timeout(DEADLINE, api.get_metadata(&report.name)).await {
         Ok(Ok(found)) => found.metadata.uid.as_deref() == Some(&*report.uid),
-        Ok(Err(Error::Api(status))) => status.code == 403,
-        Ok(Err(_)) | Err(_) => false,
+        Ok(Err(error)) => ApiAnswer::of(&error) == ApiAnswer::Forbidden,
+        Err(_) => false,
     }
 }
 

@@ -16,6 +16,7 @@ use tokio::sync::{mpsc, oneshot};
 use tracing::{debug, warn};
 
 use crate::cache::Source;
+use crate::process::answer::ApiAnswer;
 use crate::process::backoff::Backoff;
 use crate::process::invariants::violated;
 use crate::process::metrics::Metrics;
@@ -192,10 +193,12 @@ async fn send<T>(
 fn refusal(error: watcher::Error) -> Option<kube::Error> {
     match error {
         watcher::Error::InitialListFailed(error) => Some(error),
-        watcher::Error::WatchStartFailed(kube::Error::Api(status))
-            if matches!(status.code, 403 | 404) =>
-        {
-            Some(kube::Error::Api(status))
+        watcher::Error::WatchStartFailed(error) => {
+            let is_refused = matches!(
+                ApiAnswer::of(&error),
+                ApiAnswer::Forbidden | ApiAnswer::NotFound
+            );
+            is_refused.then_some(error)
         }
         _ => None,
     }

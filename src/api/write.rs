@@ -27,6 +27,7 @@ use crate::cache::pod::is_like_uid;
 use crate::cache::workload::Owner;
 use crate::plan::{JobPatch, Write};
 use crate::process::FIELD_MANAGER;
+use crate::process::answer::ApiAnswer;
 use crate::process::clock::Moment;
 use crate::process::metrics::Metrics;
 use crate::process::term::Term;
@@ -308,7 +309,7 @@ async fn delete(api: &Api<Stored<DynamicObject>>, name: &str, uid: String) -> Re
     };
     match deadline(api.delete(name, &params)).await {
         Ok(_) => Reply::Done(None),
-        Err(Failure::Api(error)) if error.code == 404 || error.code == 409 => Reply::Done(None),
+        Err(failure) if failure.is_gone() => Reply::Done(None),
         Err(failure) => failure.into_reply(),
     }
 }
@@ -322,7 +323,7 @@ async fn read(
     match deadline(api.get(name)).await {
         Ok(Stored(object)) => Ok(Some(object)),
         Err(Failure::Api(status))
-            if status.code == 404
+            if ApiAnswer::of_status(&status) == ApiAnswer::NotFound
                 && status
                     .details
                     .as_ref()

@@ -3,7 +3,7 @@
 //!
 //! Must not know what the process is for. Uses no other folder.
 
-mod api_service;
+pub mod answer;
 pub mod args;
 pub mod backoff;
 pub mod certificate;

@@ -6,6 +6,7 @@ use kube::Error;
 use kube::core::Status;
 
 use super::reply::Reply;
+use crate::process::answer::ApiAnswer;
 
 /// Longest time for one request.
 const DEADLINE: Duration = Duration::from_secs(5);
@@ -17,10 +18,6 @@ const FAILED_TEST: &str = "the server rejected our request due to an error in ou
 /// What the API server says where a webhook with `failurePolicy: Fail` can't be reached or gives no answer
 /// (`dispatcher.go` of apiserver's webhook admission).
 const FAILED_WEBHOOK: &str = "failed calling webhook";
-
-/// How the API server, or a webhook that it asks, turns a request away before anything is stored: by priority and
-/// fairness, or by its limit of requests in flight. A request that was begun is never answered so.
-const TOO_MANY_REQUESTS: u16 = 429;
 
 /// Why a request failed.
 #[derive(Debug)]
@@ -36,8 +33,7 @@ impl Failure {
         match self {
             Self::Api(status) => {
                 let causes = status.details.iter().flat_map(|details| &details.causes);
-                status.code == 409
-                    || status.code == 404
+                self.is_gone()
                     || (status.code == 422 && status.message.starts_with(FAILED_TEST))
                     || (status.code == 422 && causes.into_iter().any(|c| c.field == "metadata.uid"))
             }
@@ -45,15 +41,27 @@ impl Failure {
         }
     }
 
+    /// There is no such object, or another one by its name.
+    pub(super) fn is_gone(&self) -> bool {
+        self.answer().is_gone()
+    }
+
     pub(super) fn is_not_found(&self) -> bool {
-        matches!(self, Self::Api(status) if status.code == 404)
+        self.answer() == ApiAnswer::NotFound
+    }
+
+    fn answer(&self) -> ApiAnswer {
+        match self {
+            Self::Api(status) => ApiAnswer::of_status(status),
+            Self::Other(_) => ApiAnswer::Unknown,
+        }
     }
 
     pub(super) fn into_reply(self) -> Reply {
         match self {
-            Self::Api(status) if is_refusal(&status) => Reply::Refused(status.message.clone()),
-            Self::Api(status) if status.code == TOO_MANY_REQUESTS => {
-                Reply::Throttled(status.message.clone())
+            Self::Api(status) if is_refusal(&status) => Reply::Refused(status.message),
+            Self::Api(status) if ApiAnswer::of_status(&status) == ApiAnswer::Throttled => {
+                Reply::Throttled(status.message)
             }
             other => Reply::Unknown(other.text()),
         }

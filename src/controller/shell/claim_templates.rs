@@ -14,6 +14,7 @@ use super::retry::{LOOK_DEADLINE, Retry};
 use crate::api::watch::{self, Change, Observation};
 use crate::cache::Source;
 use crate::controller::observe::Seen;
+use crate::process::answer::{ApiAnswer, words};
 use crate::process::metrics::Metrics;
 
 /// Watches the templates until nobody listens any more. While they can't be watched it is as if there were
@@ -65,11 +66,12 @@ pub async fn follow(
 
 /// Why templates can't be watched, if trying again by itself is not enough.
 fn unavailable(error: &Error) -> Option<String> {
-    match error {
-        Error::Api(status) if status.code == 403 => Some(status.message.clone()),
-        Error::Api(status) if status.code == 404 => Some(not_served()),
-        Error::Discovery(_) => Some(not_served()),
-        _ => None,
+    match ApiAnswer::of(error) {
+        ApiAnswer::Forbidden => Some(words(error)),
+        ApiAnswer::NotFound => Some(not_served()),
+        ApiAnswer::Conflict | ApiAnswer::Throttled | ApiAnswer::Refused | ApiAnswer::Unknown => {
+            None
+        }
     }
 }
 

@@ -19,6 +19,7 @@ use crate::cache::Source;
 use crate::cache::gates::dependencies::{DependencyNews, DependencyReport};
 use crate::cache::gates::trouble::{Trouble, TroubleReason};
 use crate::controller::observe::Seen;
+use crate::process::answer::ApiAnswer;
 use crate::process::metrics::Metrics;
 
 /// Looks for the resource of a kind and watches it.
@@ -109,17 +110,16 @@ impl DependencyTask {
 
     /// Why the kind can't be watched.
     fn trouble(&self, error: &Error, resource: Option<&ApiResource>) -> Trouble {
-        match (error, resource) {
-            (Error::Api(status), Some(resource)) if status.code == 403 => Trouble {
+        match (ApiAnswer::of(error), resource) {
+            (ApiAnswer::Forbidden, Some(resource)) => Trouble {
                 reason: TroubleReason::Forbidden,
                 message: format!(
                     "{} can't be watched: add a ClusterRole with the label sluice.dev/aggregate-to-controller: \"true\" and the rule {{apiGroups: [{:?}], resources: [{}], verbs: [list, watch]}}",
                     self.kind, resource.group, resource.plural
                 ),
             },
-            (Error::Api(status), _) if status.code == 404 => self.not_served(),
-            (Error::Discovery(_), _) => self.not_served(),
-            (error, _) => Trouble {
+            (ApiAnswer::NotFound, _) => self.not_served(),
+            _ => Trouble {
                 reason: TroubleReason::Unreachable,
                 message: format!("{} can't be watched: {error}; trying again", self.kind),
             },

@@ -25,6 +25,7 @@ use crate::cache::job::JobReader;
 use crate::controller::kinds::watch_state::{UnavailableReason, WatchState, unavailable};
 use crate::controller::kinds::{News, Report};
 use crate::controller::observe::Seen;
+use crate::process::answer::{ApiAnswer, words};
 use crate::process::metrics::Metrics;
 
 /// How often it is looked whether the published schema is another one.
@@ -221,22 +222,21 @@ impl Task {
 
     /// Why the kind can't be watched.
     async fn refused(&self, error: &Error) -> WatchState {
-        match error {
-            Error::Api(status) if status.code == 403 => unavailable(
+        let told = words(error);
+        match ApiAnswer::of(error) {
+            ApiAnswer::NotFound => self.not_served().await,
+            ApiAnswer::Forbidden => unavailable(
                 UnavailableReason::Forbidden,
                 format!(
-                    "{}; give Sluice the right by a ClusterRole with the label sluice.dev/aggregate-to-controller: \"true\"",
-                    status.message
+                    "{told}; give Sluice the right by a ClusterRole with the label sluice.dev/aggregate-to-controller: \"true\""
                 ),
             ),
-            Error::Api(status) if status.code != 404 => unavailable(
+            ApiAnswer::Conflict
+            | ApiAnswer::Throttled
+            | ApiAnswer::Refused
+            | ApiAnswer::Unknown => unavailable(
                 UnavailableReason::Unreachable,
-                format!("{}; trying again", status.message),
-            ),
-            Error::Api(_) | Error::Discovery(_) => self.not_served().await,
-            other => unavailable(
-                UnavailableReason::Unreachable,
-                format!("{other}; trying again"),
+                format!("{told}; trying again"),
             ),
         }
     }

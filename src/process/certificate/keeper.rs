@@ -22,7 +22,7 @@ use k8s_openapi::api::admissionregistration::v1::{
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{Api, PostParams};
-use kube::{Client, Error, ResourceExt};
+use kube::{Client, ResourceExt};
 use sluice_crds::{CERT_MANAGER_ANNOTATION, CERTIFICATE_SECRET};
 use sluice_webhooks::CertificateSlot;
 use sluice_webhooks::certificates::{
@@ -33,8 +33,9 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
+use super::api_service;
 use super::trust::{Trust, bundles, patches, trust_in};
-use crate::process::api_service;
+use crate::process::answer::ApiAnswer;
 use crate::process::clock::Moment;
 use crate::process::metrics::Metrics;
 use crate::process::notices::Notices;
@@ -391,7 +392,7 @@ async fn store(api: &Api<Secret>, secret: &Secret) -> Result<()> {
         .await
     {
         Ok(_) => Ok(()),
-        Err(Error::Api(status)) if status.code == 409 => Err(anyhow!(
+        Err(error) if ApiAnswer::of(&error) == ApiAnswer::Conflict => Err(anyhow!(
             "somebody else stored a certificate at the same time"
         )),
         Err(error) => Err(error).context("store the webhook certificate"),

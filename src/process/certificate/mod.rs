@@ -3,6 +3,7 @@
 //!
 //! Must not know what the webhooks are asked about.
 
+mod api_service;
 mod keeper;
 mod trust;
 

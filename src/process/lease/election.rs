@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 use super::leader_address::Leader;
+use crate::process::answer::ApiAnswer;
 use crate::process::clock::{Moment, WallClock};
 use crate::process::invariants::violated;
 use crate::process::pulse::Pulse;
@@ -425,7 +426,9 @@ impl Election {
     ) -> Result<T, Failure> {
         match timeout(self.timing.request, request).await {
             Ok(Ok(value)) => Ok(value),
-            Ok(Err(Error::Api(status))) if status.code == 409 => Err(Failure::Conflict),
+            Ok(Err(error)) if ApiAnswer::of(&error) == ApiAnswer::Conflict => {
+                Err(Failure::Conflict)
+            }
             Ok(Err(error)) => Err(Failure::Other(error.to_string())),
             Err(_) => Err(Failure::Other("no reply in time".to_owned())),
         }
