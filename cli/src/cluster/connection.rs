@@ -215,9 +215,29 @@ impl ClusterError {
     /// Whether the API server has judged the request and refuses it. It may also not know the caller or the object,
     /// or have too much to do.
     pub fn is_refusal(&self) -> bool {
+        self.code()
+            .is_some_and(|code| [400, 403, 409, 422].contains(&code))
+    }
+
+    /// Whether the caller may not do that.
+    pub fn is_forbidden(&self) -> bool {
+        self.code() == Some(403)
+    }
+
+    /// Whether there is no such object, or no such kind.
+    pub fn is_not_found(&self) -> bool {
+        self.code() == Some(404)
+    }
+
+    /// Whether the object has changed since it was read, or exists already.
+    pub fn is_conflict(&self) -> bool {
+        self.code() == Some(409)
+    }
+
+    fn code(&self) -> Option<u16> {
         match self {
-            Self::Refused(status) => [400, 403, 409, 422].contains(&status.code),
-            _ => false,
+            Self::Refused(status) => Some(status.code),
+            _ => None,
         }
     }
 
@@ -226,7 +246,7 @@ impl ClusterError {
     pub fn is_no(&self) -> bool {
         match self {
             Self::Refused(status) => {
-                status.code == 403 || (status.code == 404 && status.reason == "NotFound")
+                self.is_forbidden() || (self.is_not_found() && status.reason == "NotFound")
             }
             _ => false,
         }

@@ -102,7 +102,7 @@ async fn ungate(
                     None => return Ok(Ungated::Gone),
                 }
             }
-            Err(ClusterError::Refused(status)) if status.code == 404 => return Ok(Ungated::Gone),
+            Err(error) if error.is_not_found() => return Ok(Ungated::Gone),
             Err(error) => return Err(error),
         }
     }
@@ -127,8 +127,8 @@ async fn start(
     for _ in 1..TRIES {
         match write(all.client, named, &Patch::Merge(patch.clone()), dry_run).await {
             Ok(()) => return Ok(true),
-            Err(ClusterError::Refused(status)) if status.code == 409 => {}
-            Err(ClusterError::Refused(status)) if status.code == 404 => return Ok(false),
+            Err(error) if error.is_conflict() => {}
+            Err(error) if error.is_not_found() => return Ok(false),
             Err(error) => return Err(error),
         }
         let Some(object) = named.again(all.client).await? else {

@@ -212,7 +212,7 @@ impl<'a> Parts<'a> {
         match answer(format!("delete {object}"), objects.delete(name, &params)).await {
             Ok(_) => report.done(format!("{object} deleted"))?,
             // Somebody else was faster.
-            Err(ClusterError::Refused(status)) if status.code == 404 => {}
+            Err(error) if error.is_not_found() => {}
             Err(error) => report.failed(format!("{object}: {error}"))?,
         }
         Ok(())

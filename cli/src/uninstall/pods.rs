@@ -133,7 +133,7 @@ impl<'a> Pods<'a> {
         });
         match write(self.all.client, named, &Patch::Strategic(patch), dry_run).await {
             Ok(()) => report.done(format!("{named}: gate taken off"))?,
-            Err(ClusterError::Refused(status)) if status.code == 404 => {}
+            Err(error) if error.is_not_found() => {}
             Err(error) => report.failed(format!("{named}: {error}"))?,
         }
         Ok(())

@@ -33,9 +33,7 @@ pub(super) fn of<T>(
     let (health, detail) = match answered.map(judge) {
         Ok(Ok(detail)) => (Health::Ok, detail),
         Ok(Err(detail)) => (Health::Failed, detail),
-        Err(ClusterError::Refused(status)) if status.code == 403 => {
-            (Health::Unknown, status.message.clone())
-        }
+        Err(error) if error.is_forbidden() => (Health::Unknown, error.to_string()),
         Err(error) => (Health::Failed, error.to_string()),
     };
     Finding {

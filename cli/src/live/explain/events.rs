@@ -20,7 +20,7 @@ pub(super) async fn last_event(
 ) -> Result<Vec<(String, String)>, ClusterError> {
     let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
     let pod = match answer("read the pod", pods.get_metadata(name)).await {
-        Err(ClusterError::Refused(status)) if status.code == 404 => return Ok(Vec::new()),
+        Err(error) if error.is_not_found() => return Ok(Vec::new()),
         found => found?,
     };
     let uid = pod.uid().unwrap_or_default();

@@ -46,7 +46,7 @@ impl Status {
             .await
             {
                 Ok(nodes) => Look::of(self.view.output, &nodes, |is_wide| tree(&nodes, is_wide)),
-                Err(LiveError::Cluster(why)) if is_forbidden(&why) => {
+                Err(LiveError::Cluster(why)) if why.is_forbidden() => {
                     let queues = local_queues(client, namespace, &why, note).await?;
                     let rows = local(&queues);
                     Look::of(self.view.output, &rows, |_| local_table(&queues))
@@ -55,10 +55,6 @@ impl Status {
             };
         self.view.show(tell, look).await
     }
-}
-
-fn is_forbidden(why: &ClusterError) -> bool {
-    matches!(why, ClusterError::Refused(status) if status.code == 403)
 }
 
 /// The LocalQueues of a namespace, or of all, and a note that they stand for the ClusterQueues.
@@ -154,7 +150,7 @@ mod tests {
         let LiveError::Cluster(why) = why else {
             panic!("{why}")
         };
-        assert!(is_forbidden(&why));
+        assert!(why.is_forbidden());
         let mut told = Vec::new();
         for namespace in [Some("blue"), None] {
             let mut tell = |line| {

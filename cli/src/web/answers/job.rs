@@ -101,7 +101,7 @@ impl Viewer {
         let objects = resource.objects(&self.client, Some(namespace));
         match answer("read the object", objects.get_metadata(called.name)).await {
             Ok(object) => Ok(Some(object.metadata)),
-            Err(ClusterError::Refused(status)) if status.code == 404 => Ok(None),
+            Err(error) if error.is_not_found() => Ok(None),
             Err(error) => Err(error),
         }
     }

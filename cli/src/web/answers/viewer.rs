@@ -164,7 +164,7 @@ impl Viewer {
 }
 
 fn is_forbidden(error: &LiveError) -> bool {
-    matches!(error, LiveError::Cluster(ClusterError::Refused(status)) if status.code == 403)
+    matches!(error, LiveError::Cluster(error) if error.is_forbidden())
 }
 
 #[cfg(test)]
