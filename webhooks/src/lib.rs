@@ -37,7 +37,7 @@ mod server;
 mod tests;
 
 pub use admission::access::{Access, Permission, Right};
-pub use admission::observer::{Answered, Observer, Report};
+pub use admission::observer::{Answered, Observer, Report, ReviewOutcome, Webhook};
 pub use admission::policy::Policy;
 pub use admission::queue_states::{
     ClusterQueueState, GroupLimits, LocalQueueState, QueueStates, QuotaLimits, Uncovered,

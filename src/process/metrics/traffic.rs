@@ -93,14 +93,15 @@ impl TrafficSeries {
     pub fn answered(&self, answered: Answered) {
         let Answered {
             webhook,
-            verdict,
+            outcome,
             took,
         } = answered;
-        self.webhook_requests.at(&[webhook, verdict], |count| {
-            count.inc();
-        });
+        self.webhook_requests
+            .at(&[webhook.name(), outcome.name()], |count| {
+                count.inc();
+            });
         self.webhook_seconds
-            .at(&[webhook], |time| time.observe(took.as_secs_f64()));
+            .at(&[webhook.name()], |time| time.observe(took.as_secs_f64()));
     }
 
     /// An object that names no queue was created where one is required, and this was done or reported.

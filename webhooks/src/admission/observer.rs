@@ -6,13 +6,57 @@ use sluice_gates::Enforced;
 
 use crate::admission::request::{GroupVersionKind, Request};
 
+/// One of the two webhooks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Webhook {
+    /// It says what to change in an object.
+    Mutate,
+    /// It says whether a request may go on.
+    Validate,
+}
+
+impl Webhook {
+    /// The name, as metrics have it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Mutate => "mutate",
+            Self::Validate => "validate",
+        }
+    }
+}
+
+/// What came of an admission request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReviewOutcome {
+    /// It may go on.
+    Allowed,
+    /// It may not.
+    Refused,
+    /// It can't be judged yet, and its sender is to ask again.
+    Retry,
+    /// It is no review, or did not arrive whole.
+    Unreadable,
+}
+
+impl ReviewOutcome {
+    /// The name, as metrics have it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Allowed => "allowed",
+            Self::Refused => "refused",
+            Self::Retry => "retry",
+            Self::Unreadable => "unreadable",
+        }
+    }
+}
+
 /// How an admission request was answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Answered {
-    /// `mutate` or `validate`.
-    pub webhook: &'static str,
-    /// `allowed`, `refused`, `retry` if it can't be judged yet, or `unreadable`.
-    pub verdict: &'static str,
+    /// By which webhook.
+    pub webhook: Webhook,
+    /// What came of it.
+    pub outcome: ReviewOutcome,
     /// The time from the headers to the answer.
     pub took: Duration,
 }

@@ -14,7 +14,7 @@ use k8s_openapi::jiff::Timestamp;
 use tokio::time::timeout;
 
 use crate::admission::access::Access;
-use crate::admission::observer::{Answered, Observer, Report};
+use crate::admission::observer::{Answered, Observer, Report, ReviewOutcome, Webhook};
 use crate::admission::policy::Policy;
 use crate::admission::request::Request;
 use crate::admission::schemas::Schemas;
@@ -48,10 +48,10 @@ enum Question {
 }
 
 impl Question {
-    fn name(&self) -> &'static str {
+    fn webhook(&self) -> Webhook {
         match self {
-            Self::Validate(_) => "validate",
-            Self::Mutate => "mutate",
+            Self::Validate(_) => Webhook::Validate,
+            Self::Mutate => Webhook::Mutate,
         }
     }
 
@@ -107,25 +107,24 @@ pub fn router(policy: &Arc<ArcSwap<Policy>>, outside: Outside) -> Router {
 
 async fn handle(State(handler): State<Handler>, headers: HeaderMap, body: Body) -> Response {
     let begun = Instant::now();
-    let (verdict, response) = judge(&handler, &headers, body).await;
+    let (outcome, response) = judge(&handler, &headers, body).await;
     handler.observer.answered(Answered {
-        webhook: handler.question.name(),
-        verdict,
+        webhook: handler.question.webhook(),
+        outcome,
         took: begun.elapsed(),
     });
     response
 }
 
-/// What comes of a request, in a word and as the API server is told.
-async fn judge(handler: &Handler, headers: &HeaderMap, body: Body) -> (&'static str, Response) {
-    const UNREADABLE: &str = "unreadable";
-    let refuse = |status: StatusCode| (UNREADABLE, status.into_response());
+/// What comes of a request, and how the API server is told.
+async fn judge(handler: &Handler, headers: &HeaderMap, body: Body) -> (ReviewOutcome, Response) {
+    let refuse = |status: StatusCode| (ReviewOutcome::Unreadable, status.into_response());
     let content = match timeout(BODY_TIME_MAX, handler.budget.read(headers, body)).await {
         Ok(Ok(content)) => content,
         Ok(Err(Unread::TooLarge)) => {
             let told = format!("a review may have {BODY_BYTES_MAX} bytes at most");
             let told = (StatusCode::PAYLOAD_TOO_LARGE, told);
-            return (UNREADABLE, told.into_response());
+            return (ReviewOutcome::Unreadable, told.into_response());
         }
         Ok(Err(Unread::Broken)) => return refuse(StatusCode::BAD_REQUEST),
         Err(_) => return refuse(StatusCode::REQUEST_TIMEOUT),
@@ -138,7 +137,7 @@ async fn judge(handler: &Handler, headers: &HeaderMap, body: Body) -> (&'static 
         // Anyone who reaches the port can send this: answer, and leave the log alone.
         Err(malformed) => {
             let told = (StatusCode::BAD_REQUEST, malformed.to_string());
-            return (UNREADABLE, told.into_response());
+            return (ReviewOutcome::Unreadable, told.into_response());
         }
     };
     let policy = handler.policy.load_full();
@@ -157,10 +156,10 @@ async fn judge(handler: &Handler, headers: &HeaderMap, body: Body) -> (&'static 
     if let Some(report) = report.and_then(|message| Report::of(&request, message)) {
         handler.observer.reported(report);
     }
-    let word = match &verdict {
-        verdict if verdict.is_allowed() => "allowed",
-        verdict if verdict.is_early => "retry",
-        _ => "refused",
+    let outcome = match &verdict {
+        verdict if verdict.is_allowed() => ReviewOutcome::Allowed,
+        verdict if verdict.is_early => ReviewOutcome::Retry,
+        _ => ReviewOutcome::Refused,
     };
     let response = match verdict
         .into_answer(request.uid)
@@ -169,5 +168,5 @@ async fn judge(handler: &Handler, headers: &HeaderMap, body: Body) -> (&'static 
         Ok(answer) => ([(CONTENT_TYPE, "application/json")], answer).into_response(),
         Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
     };
-    (word, response)
+    (outcome, response)
 }
