@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use kube::Client;
 use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams, PostParams};
-use kube::{Client, Error};
 use serde::Serialize;
 use serde_json::Value;
 use sluice_webhooks::Policy;
@@ -17,6 +17,7 @@ use sluice_webhooks::manifests::own::{self, Making};
 use sluice_webhooks::manifests::{
     self, APPLIED_MAX, CONFIGURATION, DECLARED, ManagedResource, Options, step,
 };
+use thiserror::Error;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -44,6 +45,19 @@ const SPREADING: Duration = Duration::from_secs(1);
 const REWRITES_MAX: u32 = 3;
 /// Longest time for one request: a lost answer keeps nobody waiting for long.
 const DEADLINE: Duration = Duration::from_secs(3);
+
+/// Why the configurations can't be read or written.
+#[derive(Debug, Error)]
+enum RulesError {
+    #[error("the lease is lost")]
+    LeaseLost,
+    #[error("the API server did not answer")]
+    Unanswered,
+    #[error(transparent)]
+    Api(#[from] kube::Error),
+    #[error(transparent)]
+    Json(#[from] serde_json::Error),
+}
 
 /// How the configurations stand.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -166,7 +180,8 @@ impl Keeper {
                         CHECK
                     }
                 }
-                Err(trouble) => {
+                Err(error) => {
+                    let trouble = error.to_string();
                     warn!(
                         trouble,
                         "webhook configurations can't be updated; trying again"
@@ -180,7 +195,7 @@ impl Keeper {
     }
 
     /// Looks at all configurations and writes what is not right. Returns when to look again.
-    async fn look(&mut self, wishes: &Wishes) -> Result<Duration, String> {
+    async fn look(&mut self, wishes: &Wishes) -> Result<Duration, RulesError> {
         let (mut resources, mut undecided) = (Vec::new(), BTreeSet::new());
         let mut next = CHECK;
         let policy = self.policy.load_full();
@@ -261,9 +276,9 @@ impl Keeper {
     }
 
     /// A configuration as it is stored; null if it is not there.
-    async fn stored(&self, wished: &Wished, name: &str) -> Result<Value, String> {
+    async fn stored(&self, wished: &Wished, name: &str) -> Result<Value, RulesError> {
         let stored = request(self.api(wished).get_opt(name)).await?;
-        serde_json::to_value(stored).map_err(|error| error.to_string())
+        Ok(serde_json::to_value(stored)?)
     }
 
     /// Makes or replaces Sluice's own configuration of this kind, if it is not right. Returns what has to become of the
@@ -272,7 +287,7 @@ impl Keeper {
         &mut self,
         wished: &Wished,
         undecided: &BTreeSet<&str>,
-    ) -> Result<Option<Shipped>, String> {
+    ) -> Result<Option<Shipped>, RulesError> {
         let shipped = self.stored(wished, CONFIGURATION).await?;
         let next = step::webhook_for_jobs(&shipped).map(|jobs| Shipped {
             is_untrusting: manifests::ca_bundle(jobs).is_none(),
@@ -290,8 +305,7 @@ impl Keeper {
             return Ok(next);
         };
         self.may_write()?;
-        let made: DynamicObject =
-            serde_json::from_value(made).map_err(|error| error.to_string())?;
+        let made: DynamicObject = serde_json::from_value(made)?;
         let params = PostParams {
             field_manager: Some(FIELD_MANAGER.to_owned()),
             ..PostParams::default()
@@ -310,7 +324,7 @@ impl Keeper {
     }
 
     /// Takes out of the shipped configuration of this kind what does not belong there.
-    async fn clean(&self, wished: &Wished, patch: Value) -> Result<(), String> {
+    async fn clean(&self, wished: &Wished, patch: Value) -> Result<(), RulesError> {
         self.may_write()?;
         let params = PatchParams {
             field_manager: Some(FIELD_MANAGER.to_owned()),
@@ -332,11 +346,11 @@ impl Keeper {
         Api::all_with(self.client.clone(), &wished.resource)
     }
 
-    fn may_write(&self) -> Result<(), String> {
+    fn may_write(&self) -> Result<(), RulesError> {
         if self.term.is_valid() {
             Ok(())
         } else {
-            Err("the lease is lost".to_owned())
+            Err(RulesError::LeaseLost)
         }
     }
 }
@@ -357,24 +371,21 @@ struct Wished {
 }
 
 impl Wished {
-    fn new<K>(shipped: &K, own: &K) -> Result<Self, String>
+    fn new<K>(shipped: &K, own: &K) -> Result<Self, RulesError>
     where
         K: Serialize + kube::Resource<DynamicType = ()>,
     {
-        let json =
-            |configuration| serde_json::to_value(configuration).map_err(|error| error.to_string());
         Ok(Self {
             resource: ApiResource::erase::<K>(&()),
-            shipped: json(shipped)?,
-            own: json(own)?,
+            shipped: serde_json::to_value(shipped)?,
+            own: serde_json::to_value(own)?,
         })
     }
 }
 
-async fn request<T>(request: impl Future<Output = Result<T, Error>>) -> Result<T, String> {
+async fn request<T>(request: impl Future<Output = kube::Result<T>>) -> Result<T, RulesError> {
     match timeout(DEADLINE, request).await {
-        Ok(Ok(value)) => Ok(value),
-        Ok(Err(error)) => Err(error.to_string()),
-        Err(_) => Err("the API server did not answer".to_owned()),
+        Ok(answered) => Ok(answered?),
+        Err(_) => Err(RulesError::Unanswered),
     }
 }
