@@ -53,6 +53,16 @@ pub fn lines(items: impl IntoIterator<Item = String>) -> String {
     }
 }
 
+/// The text, or what stands for nothing if it is empty.
+pub fn or_none(text: impl Into<String>) -> String {
+    let text = text.into();
+    if text.is_empty() {
+        NONE.to_owned()
+    } else {
+        text
+    }
+}
+
 /// `line` with a space for each character that would move the cursor or worse: files say what they like.
 pub fn printable(line: &str) -> String {
     line.replace(char::is_control, " ")

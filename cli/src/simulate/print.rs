@@ -8,7 +8,7 @@ use super::compare::{Comparison, Difference, Unit};
 use super::figures::{Figures, Group, QuotaUse, STEPS, Series, Spread};
 use super::span;
 use super::units::{Seconds, amount, time};
-use crate::table::{NONE, columns, fields};
+use crate::table::{NONE, columns, fields, or_none};
 
 mod explained_job;
 mod what_if;
@@ -100,7 +100,7 @@ fn summary(figures: &Figures) -> String {
         .iter()
         .map(|(reason, number)| format!("{reason} {number}"))
         .collect();
-    lines.push(("Evictions", or_none(&evictions.join(", "))));
+    lines.push(("Evictions", or_none(evictions.join(", "))));
     if !all.evictions.is_empty() {
         lines.push(("Wasted", wasted(all)));
     }
@@ -356,12 +356,4 @@ fn in_unit(unit: Unit, value: f64) -> String {
 
 fn percent(ratio: f64) -> String {
     format!("{:.1}%", ratio * 100.0)
-}
-
-fn or_none(text: &str) -> String {
-    if text.is_empty() {
-        NONE.to_owned()
-    } else {
-        text.to_owned()
-    }
 }

@@ -8,7 +8,7 @@ use super::super::status;
 use super::answer::Answer;
 use super::explained::Explained;
 use crate::cluster::age::age;
-use crate::table::{NONE, columns, fields, printable};
+use crate::table::{NONE, columns, fields, or_none, printable};
 
 /// How many of those ahead are named.
 const NAMED_MAX: usize = 5;
@@ -32,13 +32,6 @@ pub(super) fn text(explained: &Explained, now: Timestamp) -> String {
     if 0 < more {
         named.push(format!("and {more} more"));
     }
-    let or_none = |text: String| {
-        if text.is_empty() {
-            NONE.to_owned()
-        } else {
-            text
-        }
-    };
     let answer = explained.explanation.as_ref();
     let answer = answer.and_then(|answer| Answer::deserialize(answer).ok());
     let mut known = vec![

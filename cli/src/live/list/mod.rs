@@ -25,7 +25,7 @@ use crate::cluster::age::age;
 use crate::cluster::{Tell, Told};
 use crate::rules::queue_names::{QueueAliases, QueueNames, unknown_queue_note};
 use crate::simulate::{Assumed, parse_span};
-use crate::table::{NONE, columns};
+use crate::table::{NONE, columns, or_none};
 
 const DETAILS: &str = "\
 Lists the jobs of all kinds, pod groups, and pods that are admitted by themselves. PLACE is the place among the
@@ -217,13 +217,13 @@ pub fn table(jobs: &[Job], has_namespaces: bool, is_wide: bool, now: Timestamp) 
             }
             row.extend([
                 since.unwrap_or_else(|| NONE.to_owned()),
-                or_none(&job.reason),
+                or_none(job.reason.as_str()),
             ]);
             if has_namespaces {
                 row.insert(0, job.namespace.clone());
             }
             if is_wide {
-                row.extend([job.priority.to_string(), or_none(&job.message)]);
+                row.extend([job.priority.to_string(), or_none(job.message.as_str())]);
             }
             row
         })
@@ -238,10 +238,6 @@ fn start(job: &Job) -> String {
         (None, Some(_)) => "unknown".to_owned(),
         (None, None) => NONE.to_owned(),
     }
-}
-
-fn or_none(text: &str) -> String {
-    if text.is_empty() { NONE } else { text }.to_owned()
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use crate::simulate::explained_job::Outlook;
 use crate::simulate::what_if::{Assigned, Outcome, Preempted, WhatIf};
-use crate::table::{NONE, fields};
+use crate::table::{fields, or_none};
 
 use super::explained_job::{ahead, names, tables};
 
@@ -63,14 +63,6 @@ pub fn text(what_if: &WhatIf) -> String {
     let mut parts = vec![fields(&lines, 0)];
     parts.extend(what_if.outlook.iter().flat_map(tables));
     parts.join("\n")
-}
-
-fn or_none(text: String) -> String {
-    if text.is_empty() {
-        NONE.to_owned()
-    } else {
-        text
-    }
 }
 
 fn outcome(what_if: &WhatIf) -> String {
