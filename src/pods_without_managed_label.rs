@@ -31,7 +31,7 @@ use crate::api::watch::{
 };
 use crate::process::FIELD_MANAGER;
 use crate::process::answer::ApiAnswer;
-use crate::process::backoff::Backoff;
+use crate::process::backoff::RetryBackoff;
 use crate::process::metrics::Metrics;
 use crate::process::term::Term;
 
@@ -107,7 +107,7 @@ impl Search {
         let mut stream = pin!(watcher::watcher(api.clone(), config.clone()));
         let search = Arc::new(self);
         let mut looks = JoinSet::new();
-        let mut backoff = Backoff::new(BACKOFF_MIN, BACKOFF_MAX);
+        let mut backoff = RetryBackoff::new(BACKOFF_MIN, BACKOFF_MAX);
         let mut list_again: Option<Instant> = None;
         loop {
             let event = tokio::select! {

@@ -36,7 +36,7 @@ use crate::jobkinds::queue_states;
 use crate::jobkinds::webhook_rules::{self, Rules};
 use crate::pods_without_managed_label;
 use crate::process::args::{Args, TlsVersion};
-use crate::process::certificate::Keeper;
+use crate::process::certificate::CertificateKeeper;
 use crate::process::clock::WallClock;
 use crate::process::config::{self, Configuration, Follower};
 use crate::process::lease::Election;
@@ -263,7 +263,7 @@ impl Replica {
         stop: &CancellationToken,
     ) {
         self.notices = webhook_rules::notices(&self.clients.read);
-        let keeper = Keeper::new(
+        let keeper = CertificateKeeper::new(
             self.clients.write.clone(),
             &self.identity.namespace,
             sans,

@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use tracing::{debug, warn};
 
 use crate::api::watch::{BACKOFF_MAX, BACKOFF_MIN, WATCH_SECONDS};
-use crate::process::backoff::Backoff;
+use crate::process::backoff::RetryBackoff;
 use crate::process::notices::Notices;
 
 /// Notices of the objects of these resources with one of these names, as long as anybody waits for them.
@@ -29,7 +29,7 @@ async fn follow(api: Api<DynamicObject>, name: String, sender: watch::Sender<()>
         .timeout(WATCH_SECONDS)
         .fields(&format!("metadata.name={name}"));
     let mut events = watcher::watcher(api, config).boxed();
-    let mut backoff = Backoff::new(BACKOFF_MIN, BACKOFF_MAX);
+    let mut backoff = RetryBackoff::new(BACKOFF_MIN, BACKOFF_MAX);
     loop {
         let event = tokio::select! {
             biased;

@@ -17,7 +17,7 @@ use tracing::{debug, warn};
 
 use crate::cache::Source;
 use crate::process::answer::ApiAnswer;
-use crate::process::backoff::Backoff;
+use crate::process::backoff::RetryBackoff;
 use crate::process::invariants::violated;
 use crate::process::metrics::Metrics;
 
@@ -110,7 +110,7 @@ pub async fn watch<T>(
         stream.into_stream().boxed()
     };
     let mut stream = open();
-    let mut backoff = Backoff::new(BACKOFF_MIN, BACKOFF_MAX);
+    let mut backoff = RetryBackoff::new(BACKOFF_MIN, BACKOFF_MAX);
     loop {
         // Of a list that fails again and again the first page may come each time: only what is more than a part of a
         // list resets the backoff.

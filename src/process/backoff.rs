@@ -7,13 +7,13 @@ use tokio::time::sleep;
 
 /// The waits of one task.
 #[derive(Debug)]
-pub struct Backoff {
+pub struct RetryBackoff {
     min: Duration,
     max: Duration,
     next: Duration,
 }
 
-impl Backoff {
+impl RetryBackoff {
     /// Nothing has failed yet.
     pub fn new(min: Duration, max: Duration) -> Self {
         let next = min;
@@ -49,7 +49,7 @@ mod tests {
 
     #[test]
     fn waits_grow_until_it_goes_well() {
-        let mut backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(15));
+        let mut backoff = RetryBackoff::new(Duration::from_secs(1), Duration::from_secs(15));
         assert!(backoff.is_first());
         let waits: Vec<_> = (0..6).map(|_| backoff.next_wait().as_secs()).collect();
         assert_eq!(waits, [1, 2, 4, 8, 15, 15]);

@@ -32,7 +32,7 @@ pub use cohorts::taken::TakenTree;
 pub use explained::findings::{Findings, Found, HOLDERS_MAX, State, Stated, WorkloadRef};
 pub use explainer::Explainer;
 pub use pending::queue_ref::{QueueRef, Taken, WAITING_MAX};
-pub use pending::waiting::{Job, Waiting, Why};
+pub use pending::waiting::{JobRef, Waiting, Why};
 pub use question::{ASKED_MAX, Asked, Asker};
 pub use routes::router;
 pub use serve::{Basis, Visibility};

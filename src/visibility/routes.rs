@@ -12,7 +12,7 @@ use super::caller::{Caller, Callers};
 use super::discovery;
 use super::explained::findings::WorkloadRef;
 use super::explainer::Explainer;
-use super::openapi::documents::{self, Document, OpenApi};
+use super::openapi::documents::{self, Document, OpenApiDocuments};
 use super::pending::page::Page;
 use super::pending::queue_ref::QueueRef;
 use super::pending::summary::PendingWorkloadsSummary;
@@ -42,7 +42,7 @@ pub fn router(
         format!("{root}/namespaces/{{namespace}}/localqueues/{{name}}/pendingworkloads");
     let of_workload = format!("{root}/namespaces/{{namespace}}/workloads/{{name}}/explanation");
     let of_pod = format!("{root}/namespaces/{{namespace}}/pods/{{name}}/explanation");
-    let OpenApi { v2, index, v3 } = OpenApi::new();
+    let OpenApiDocuments { v2, index, v3 } = OpenApiDocuments::new();
     let router = Router::new()
         .route("/openapi/v2", document(v2))
         .route("/openapi/v3", document(index))

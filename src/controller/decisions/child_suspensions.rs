@@ -11,7 +11,7 @@ use crate::api::write::Reply;
 use crate::cache::{JobKey, Subject, Uid};
 use crate::controller::Controller;
 use crate::plan::{Note, Write};
-use crate::process::backoff::Backoff;
+use crate::process::backoff::RetryBackoff;
 use crate::process::clock::Moment;
 use crate::process::hashing::HashMap;
 use crate::process::invariants::violated;
@@ -63,7 +63,7 @@ pub struct ChildSuspensions {
 #[derive(Debug)]
 struct Tried {
     count: u32,
-    backoff: Backoff,
+    backoff: RetryBackoff,
     next: Moment,
 }
 
@@ -83,7 +83,7 @@ impl ChildSuspensions {
         let tried = self.tried.entry(suspension.uid.clone());
         let tried = tried.or_insert(Tried {
             count: 0,
-            backoff: Backoff::new(WAIT_MIN, WAIT_MAX),
+            backoff: RetryBackoff::new(WAIT_MIN, WAIT_MAX),
             next: now,
         });
         tried.count = tried.count.saturating_add(1);

@@ -19,7 +19,7 @@ use crate::controller::Controller;
 use crate::plan::gates::held_note;
 use crate::plan::workload::pending_reason::NotReserved;
 use crate::process::hashing::HashMap;
-use crate::visibility::{Findings, Found, HOLDERS_MAX, Job, State, Stated, Why, WorkloadRef};
+use crate::visibility::{Findings, Found, HOLDERS_MAX, JobRef, State, Stated, Why, WorkloadRef};
 
 /// What is found of a workload, as far as it is gathered.
 pub struct Finding {
@@ -189,7 +189,7 @@ impl Controller {
         Some(self.stated(Stated {
             found: Found {
                 name: workload.into(),
-                job: Some(Job { group, kind, name }),
+                job: Some(JobRef { group, kind, name }),
             },
             id: subject.id(),
             namespace: namespace.clone(),
@@ -361,7 +361,7 @@ fn found_of(key: &WorkloadKey, record: &WorkloadRecord) -> Found {
     let owner = record.owner.as_ref().filter(|owner| !owner.is_nameless());
     Found {
         name: key.name.clone(),
-        job: owner.map(|owner| Job {
+        job: owner.map(|owner| JobRef {
             group: owner.group_kind.group.clone(),
             kind: owner.group_kind.kind.clone(),
             name: owner.name.as_str().into(),
@@ -372,7 +372,7 @@ fn found_of(key: &WorkloadKey, record: &WorkloadRecord) -> Found {
 fn found_of_pod(key: &PodKey) -> Found {
     Found {
         name: key.name.clone(),
-        job: Some(Job {
+        job: Some(JobRef {
             group: "".into(),
             kind: "Pod".into(),
             name: key.name.clone(),

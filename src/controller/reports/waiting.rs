@@ -11,7 +11,7 @@ use crate::cache::conditions;
 use crate::cache::{Subject, WorkloadKey, WorkloadRecord};
 use crate::controller::Controller;
 use crate::process::hashing::HashSet;
-use crate::visibility::{Job, QueueRef, Taken, WAITING_MAX, Waiting, Why};
+use crate::visibility::{JobRef, QueueRef, Taken, WAITING_MAX, Waiting, Why};
 
 /// Texts that are shared by those who wait: reasons and kinds are few, and names of namespaces are shared already.
 const TEXTS_MAX: usize = 1000;
@@ -128,7 +128,7 @@ impl Controller {
                     name: key.name.clone(),
                     made: pod.created,
                     since: pod.created,
-                    job: Some(Job {
+                    job: Some(JobRef {
                         group: taking.share(""),
                         kind: taking.share("Pod"),
                         name: key.name.clone(),
@@ -161,7 +161,7 @@ struct Shown {
     name: Arc<str>,
     made: Option<Timestamp>,
     since: Option<Timestamp>,
-    job: Option<Job>,
+    job: Option<JobRef>,
     why: Option<Why>,
 }
 
@@ -174,7 +174,7 @@ impl Shown {
             name: key.name.clone(),
             made: record.created,
             since: record.waits_since(),
-            job: owner.map(|owner| Job {
+            job: owner.map(|owner| JobRef {
                 group: taking.share(&owner.group_kind.group),
                 kind: taking.share(&owner.group_kind.kind),
                 name: owner.name.as_str().into(),

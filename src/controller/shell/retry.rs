@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::process::backoff::Backoff;
+use crate::process::backoff::RetryBackoff;
 
 /// Longest time for one look.
 pub const LOOK_DEADLINE: Duration = Duration::from_secs(10);
@@ -17,7 +17,7 @@ const WAIT_MAX: Duration = Duration::from_secs(15);
 #[derive(Debug)]
 pub struct Retry {
     begun: Instant,
-    backoff: Backoff,
+    backoff: RetryBackoff,
 }
 
 impl Retry {
@@ -25,7 +25,7 @@ impl Retry {
     pub fn new() -> Self {
         Self {
             begun: Instant::now(),
-            backoff: Backoff::new(WAIT_MIN, WAIT_MAX),
+            backoff: RetryBackoff::new(WAIT_MIN, WAIT_MAX),
         }
     }
 

@@ -26,7 +26,7 @@ use tracing::{info, warn};
 use super::applied;
 use super::wanted::{Basis, Reach, Rule, Wanted, Wishes};
 use crate::process::FIELD_MANAGER;
-use crate::process::backoff::Backoff;
+use crate::process::backoff::RetryBackoff;
 use crate::process::clock::Moment;
 use crate::process::notices::Notices;
 use crate::process::term::Term;
@@ -150,7 +150,7 @@ impl Keeper {
     }
 
     async fn keep(mut self, wished: &mut watch::Receiver<Option<Wishes>>) {
-        let mut backoff = Backoff::new(RETRY_MIN, CHECK);
+        let mut backoff = RetryBackoff::new(RETRY_MIN, CHECK);
         let mut wait = CHECK;
         loop {
             tokio::select! {

@@ -78,7 +78,7 @@ const NAMES: &str = "names";
 type Data = BTreeMap<String, ByteString>;
 
 /// Keeps the certificate.
-pub struct Keeper {
+pub struct CertificateKeeper {
     client: Client,
     namespace: String,
     names: Vec<String>,
@@ -99,7 +99,7 @@ pub struct Keeper {
     notices: Notices,
 }
 
-impl Keeper {
+impl CertificateKeeper {
     /// A keeper that serves through `slot`, with `sans` besides the names of the service. It writes only
     /// within `term`.
     pub fn new(

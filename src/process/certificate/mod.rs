@@ -7,4 +7,4 @@ mod api_service;
 mod keeper;
 mod trust;
 
-pub use keeper::Keeper;
+pub use keeper::CertificateKeeper;

@@ -8,7 +8,7 @@ use sluice_engine::{
 };
 
 use crate::process::hashing::HashMap;
-use crate::visibility::pending::waiting::{Job, Why};
+use crate::visibility::pending::waiting::{JobRef, Why};
 use crate::visibility::problem::Problem;
 
 /// If more hold what is lacking, it is not worked out who has to end: some 200 bytes each.
@@ -68,7 +68,7 @@ pub struct Found {
     /// The name of its Workload, or of the pod that is admitted by itself.
     pub name: Arc<str>,
     /// What it stands for, if that is known.
-    pub job: Option<Job>,
+    pub job: Option<JobRef>,
 }
 
 /// How a workload stands.

@@ -13,7 +13,7 @@ use super::findings::{Findings, Found, State, Stated};
 use crate::process::hashing::HashMap;
 use crate::visibility::pending::positions::View;
 use crate::visibility::pending::positions::tests::{mk_taken, mk_waiting};
-use crate::visibility::pending::waiting::{Job, Why};
+use crate::visibility::pending::waiting::{JobRef, Why};
 
 const CORE: i128 = 1_000_000_000;
 
@@ -98,7 +98,7 @@ fn mk_workload(name: &str, key: &LocalQueueKey, cores: i128, state: WorkloadStat
 fn found(name: &str) -> Found {
     Found {
         name: format!("{name}-0f8fad5bd9cb469f").into(),
-        job: Some(Job {
+        job: Some(JobRef {
             group: "batch".into(),
             kind: "Job".into(),
             name: name.into(),

@@ -20,7 +20,7 @@ use crate::visibility::pending::summary::PendingWorkloadsSummary;
 
 /// The documents. A clone is another hold on the same ones.
 #[derive(Debug, Clone)]
-pub struct OpenApi {
+pub struct OpenApiDocuments {
     /// `/openapi/v2`.
     pub v2: Document,
     /// `/openapi/v3`: where the document of version 3 is.
@@ -51,7 +51,7 @@ pub fn document() -> String {
     format!("/openapi/v3{}", root())
 }
 
-impl OpenApi {
+impl OpenApiDocuments {
     /// Generates them.
     pub fn new() -> Self {
         let v3 = Document::new(&written(Style::V3));
@@ -292,7 +292,7 @@ mod tests {
 
     #[test]
     fn what_is_known_is_not_sent_again() {
-        let documents = OpenApi::new();
+        let documents = OpenApiDocuments::new();
         let ask = |tag: Option<&str>, query: Option<&str>| {
             let mut headers = HeaderMap::new();
             if let Some(tag) = tag {
@@ -319,6 +319,6 @@ mod tests {
         );
         assert_eq!(ask(None, Some(&hash)), (200, tag.clone(), keep));
         assert_eq!(ask(None, Some("hash=old")), (200, tag, None));
-        assert_eq!(OpenApi::new().v2.hash, documents.v2.hash);
+        assert_eq!(OpenApiDocuments::new().v2.hash, documents.v2.hash);
     }
 }

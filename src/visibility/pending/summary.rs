@@ -201,8 +201,8 @@ impl From<Placed<'_>> for PendingWorkload {
     }
 }
 
-impl From<&waiting::Job> for Job {
-    fn from(job: &waiting::Job) -> Self {
+impl From<&waiting::JobRef> for Job {
+    fn from(job: &waiting::JobRef) -> Self {
         Self {
             api_group: job.group.to_string(),
             kind: job.kind.to_string(),

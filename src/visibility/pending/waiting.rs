@@ -24,7 +24,7 @@ pub struct Waiting {
     /// Since when it has held no quota.
     pub since: Option<Timestamp>,
     /// What waits.
-    pub job: Option<Job>,
+    pub job: Option<JobRef>,
     /// The sum of its requests.
     pub requests: Arc<[(ResourceName, Amount)]>,
     /// Why it waits, as it was told last.
@@ -33,7 +33,7 @@ pub struct Waiting {
 
 /// What waits: an object, or a group of pods by the name of the group.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Job {
+pub struct JobRef {
     /// The API group.
     pub group: Arc<str>,
     /// The kind.

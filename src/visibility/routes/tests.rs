@@ -12,7 +12,7 @@ use tower::ServiceExt;
 use super::*;
 use crate::visibility::pending::positions::tests::{mk_taken, mk_waiting};
 use crate::visibility::pending::queue_ref::Taken;
-use crate::visibility::pending::waiting::{Job, Waiting, Why};
+use crate::visibility::pending::waiting::{JobRef, Waiting, Why};
 use crate::visibility::question::{ASKED_MAX, Asked, Asker};
 
 /// Those who wait in the example: others of the ClusterQueue before, between and after those of `main`.
@@ -20,7 +20,7 @@ fn mk_example() -> Taken {
     let [main, other] = [("team-a", "main"), ("team-b", "other")]
         .map(|(namespace, name)| LocalQueueKey::new(namespace, name));
     let job = |group: &str, kind: &str, name: &str| {
-        Some(Job {
+        Some(JobRef {
             group: group.into(),
             kind: kind.into(),
             name: name.into(),

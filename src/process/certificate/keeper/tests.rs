@@ -12,13 +12,13 @@ use tower::service_fn;
 use super::*;
 
 /// A keeper that serves another certificate, and that has known for long that this one is trusted.
-fn keeper(certificate: &str) -> Keeper {
+fn keeper(certificate: &str) -> CertificateKeeper {
     let never = service_fn(|_: Request<Body>| pending::<Result<Response<Body>, Infallible>>());
     let slot = Arc::new(CertificateSlot::default());
     let ca = issue_ca(Timestamp::now()).unwrap();
     let served = issue_serving(&ca, &["old".to_owned()], &[], Timestamp::now()).unwrap();
     slot.set(certified_key(&served).unwrap());
-    let mut keeper = Keeper::new(
+    let mut keeper = CertificateKeeper::new(
         Client::new(never, "default"),
         "sluice-system",
         &[],
