@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 use sluice_crds::{
     ConditionType, DEACTIVATED_BY_ANNOTATION, HELD_ANNOTATION, POD_GROUP_LABEL, QUEUE_NAME_LABEL,
 };
+use sluice_engine::PendingReason;
 use sluice_kinds::gates::{self, Gate, GateState, StillHeld};
 use sluice_kinds::metadata::{annotation_text, label};
 use sluice_kinds::pod::PodMode;
@@ -67,12 +68,12 @@ pub(super) struct Queued {
 }
 
 /// The reasons of Workloads that are queued in order, and wait for quota.
-const FOR_QUOTA: [&str; 5] = [
-    "WaitingForQuota",
-    "WaitingForPreemptedWorkloads",
-    "PendingEvaluation",
-    "BackingOff",
-    "QueueFull",
+const FOR_QUOTA: [PendingReason; 5] = [
+    PendingReason::WaitingForQuota,
+    PendingReason::WaitingForPreemptedWorkloads,
+    PendingReason::PendingEvaluation,
+    PendingReason::BackingOff,
+    PendingReason::QueueFull,
 ];
 
 impl Queued {
@@ -183,7 +184,8 @@ fn misfit(workload: &Value) -> Option<&str> {
         .filter(|condition| of(condition, "status", "False"))?;
     let reason = reserved.get("reason")?.as_str()?;
     let message = reserved.get("message")?.as_str()?;
-    (!FOR_QUOTA.contains(&reason)).then_some(message)
+    let is_for_quota = FOR_QUOTA.iter().any(|known| known.as_str() == reason);
+    (!is_for_quota).then_some(message)
 }
 
 /// Whether nothing is to be done with `object`, as its pods have come and gone.

@@ -5,6 +5,7 @@ use k8s_openapi::api::core::v1::Event;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
+use sluice_crds::reasons::event;
 use sluice_crds::{Admission, ConditionType, Workload};
 use sluice_kinds::gates::{self, GateRecord, GateState};
 
@@ -231,13 +232,13 @@ fn of_event(event: &Event) -> Turn {
     let reason = event.reason.clone().unwrap_or_default();
     let is_warning = event.type_.as_deref() == Some("Warning");
     let (what, title) = match reason.as_str() {
-        "Gated" => (What::Gated, "Held by gates".to_owned()),
-        "GateLifted" => (What::Lifted, "Gate lifted".to_owned()),
-        "Pending" | "Inadmissible" => (What::Waiting, "Waits for quota".to_owned()),
-        "Admitted" => (What::Admitted, "Admitted".to_owned()),
-        "Evicted" | "Preempted" => (What::Evicted, reason.clone()),
-        "Requeued" => (What::Requeued, "Queued again".to_owned()),
-        "Finished" => (What::Finished, "Finished".to_owned()),
+        event::GATED => (What::Gated, "Held by gates".to_owned()),
+        event::GATE_LIFTED => (What::Lifted, "Gate lifted".to_owned()),
+        event::PENDING | event::INADMISSIBLE => (What::Waiting, "Waits for quota".to_owned()),
+        event::ADMITTED => (What::Admitted, "Admitted".to_owned()),
+        event::EVICTED | event::PREEMPTED => (What::Evicted, reason.clone()),
+        event::REQUEUED => (What::Requeued, "Queued again".to_owned()),
+        event::FINISHED => (What::Finished, "Finished".to_owned()),
         _ if is_warning => (What::Warned, reason.clone()),
         _ => (What::Told, reason.clone()),
     };
