@@ -4,7 +4,7 @@
 use std::fmt::{self, Write as _};
 
 /// One thing that is wrong with one field.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Problem {
     /// Where, as the API server writes it: `metadata.annotations[acme.io/x]`, `spec.podSets[0].count`.
     pub field: String,
@@ -15,7 +15,7 @@ pub struct Problem {
 }
 
 /// The API server's error types (`field.ErrorType` of apimachinery) that Sluice uses.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum ProblemKind {
     /// The value breaks a rule. Holds the offending value.
     Invalid(String),

@@ -19,7 +19,7 @@ const NOT_COUNTED: &str = "devices of a claim can't be counted, and nothing in a
 const NOT_BY_ITSELF: &str = "devices of a claim can't be counted for a pod that is admitted by itself or in a group, and nothing in a queue runs without usage: request an extended resource in resources.limits instead, or let a Job create the pod";
 
 /// A claim that a pod names.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Claim {
     /// What the pod calls it.
     pub name: Arc<str>,
@@ -28,7 +28,7 @@ pub struct Claim {
 }
 
 /// Where a claim comes from.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum ClaimSource {
     /// Each pod gets one of its own, made from the `ResourceClaimTemplate` with this name.
     Template(Arc<str>),

@@ -42,6 +42,7 @@ fn one_copy<T: Clone + Eq + Hash>(
     }
     if max < known.len() {
         known.retain(is_used);
+        known.shrink_to(known.len().saturating_mul(2));
     }
     known.insert(new.clone());
     new
@@ -59,20 +60,14 @@ impl Hash for SameAsks {
     fn hash<H: Hasher>(&self, state: &mut H) {
         match &*self.0 {
             Ok(set) => hash_set(set, state),
-            Err(problems) => {
-                for problem in problems {
-                    problem.to_string().hash(state);
-                }
-            }
+            Err(problems) => problems.hash(state),
         }
     }
 }
 
 fn hash_set<H: Hasher>(set: &PodSetView, state: &mut H) {
     (&set.name, &set.requests, &set.priority_class).hash(state);
-    for claim in &*set.claims {
-        (&claim.name, claim.template()).hash(state);
-    }
+    set.claims.hash(state);
     set.placement.node_selector.hash(state);
     for toleration in &set.placement.tolerations {
         (&toleration.key, &toleration.operator, &toleration.value).hash(state);
