@@ -80,6 +80,15 @@ fn job(labels: &[(&str, &str)], annotations: &[(&str, &str)]) -> Value {
     mk_job(labels, annotations, true)
 }
 
+fn of_group(is_fast: &str) -> Value {
+    let labels = [(QUEUE, "q"), ("sluice.dev/pod-group-name", "g")];
+    let annotations = [
+        ("sluice.dev/pod-group-total-count", "2"),
+        ("kueue.x-k8s.io/pod-group-fast-admission", is_fast),
+    ];
+    mk_pod(&labels, &annotations, &[])
+}
+
 fn idle_pod(queue: &str) -> Value {
     with(
         mk_pod(&[(QUEUE, queue)], &[], &[]),
@@ -180,6 +189,8 @@ fn idle(queue: &str) -> Value {
 #[case::without_counterpart(job(&[(QUEUE, "q")], &[("kueue.x-k8s.io/job-completions-equal-parallelism", "true"), ("sluice.dev/min-parallelism", "1")]), &[
     "metadata.annotations[kueue.x-k8s.io/job-completions-equal-parallelism]: has no effect: spec.completions stays as it is if fewer pods than that are admitted; a Job whose pods wait for each other must not have sluice.dev/min-parallelism"])]
 #[case::whole(job(&[(QUEUE, "q")], &[("kueue.x-k8s.io/job-completions-equal-parallelism", "true")]), &[])]
+#[case::without_a_time_limit(job(&[(QUEUE, "q"), ("kueue.x-k8s.io/max-exec-time-seconds", "3600")], &[]), &[
+    "metadata.labels[kueue.x-k8s.io/max-exec-time-seconds]: has no effect: Sluice ends no job after a time; set a deadline that its own controller knows, such as spec.activeDeadlineSeconds of a Job"])]
 #[case::far_off(job(&[("sluice.dev/team", "q"), ("acme.io/queue-nam", "q")], &[]), &[])]
 #[case::a_deadline_of_a_suspended_job(with_deadline(&[], &[]), &[])]
 #[case::a_deadline_behind_gates(with_deadline(&[("sluice.dev/admission", "PerPod")], &[]), &[DEADLINE])]
@@ -203,6 +214,8 @@ fn what_is_warned_of(#[case] object: Value, #[case] expected: &[&str]) {
 #[case::without_requests(idle_pod("q"), &["spec.containers: request nothing, so the pod uses no quota"])]
 #[case::where_pods_count(idle_pod("of-counted"), &[])]
 #[case::without_a_queue(with(idle_pod("q"), "/metadata/labels", json!({})), &[])]
+#[case::of_a_group_that_is_not_all_there(of_group("true"), &["metadata.annotations[kueue.x-k8s.io/pod-group-fast-admission]: has no effect: the group waits until all its pods exist; create all of them without waiting until the first one runs"])]
+#[case::of_a_group(of_group("false"), &[])]
 fn of_a_pod_the_same_is_told(#[case] pod: Value, #[case] expected: &[&str]) {
     let policy = policy(true);
     let (stored, _) = created_by(USER, &pod, &policy);

@@ -36,11 +36,17 @@ const LETTERS_OFF: &str = "{}: is not a key that Sluice knows; did you mean {}?"
 const NO_ALIAS: &str = "{}: has no effect, as {} of Sluice's configuration does not list it; {}";
 const WRONG_MAP: &str = "{}: has no effect there; set {}";
 
-const WITHOUT_COUNTERPART: &str = "{}: has no effect: spec.completions stays as it is if fewer pods than that are admitted; a Job whose pods wait for each other must not have {}";
+const SAME_COMPLETIONS: &str = "{}: has no effect: spec.completions stays as it is if fewer pods than that are admitted; a Job whose pods wait for each other must not have {}";
+const NO_TIME_LIMIT: &str = "{}: has no effect: Sluice ends no job after a time; set a deadline that its own controller knows, such as spec.activeDeadlineSeconds of a Job";
+const WHOLE_GROUP: &str = "{}: has no effect: the group waits until all its pods exist; create all of them without waiting until the first one runs";
 
 /// The annotation by which Kueue lowers the completions of a Job with its parallelism.
 /// <https://kueue.sigs.k8s.io/docs/reference/labels-and-annotations/>
 const COMPLETIONS_EQUAL_PARALLELISM: &str = "kueue.x-k8s.io/job-completions-equal-parallelism";
+/// The label by which Kueue ends a job after a time.
+const MAX_EXEC_TIME_SECONDS: &str = "kueue.x-k8s.io/max-exec-time-seconds";
+/// The annotation by which Kueue admits a group of pods before all of them exist.
+const FAST_ADMISSION: &str = "kueue.x-k8s.io/pod-group-fast-admission";
 
 /// A key by which others say what a key of Sluice's own says.
 struct Foreign {
@@ -143,14 +149,34 @@ pub(super) fn without_alias(object: &Value, policy: &Policy) -> Vec<String> {
         .collect()
 }
 
-/// A key of Kueue's that has no counterpart here, where a job that relies on it may never end.
-pub(super) fn without_counterpart(object: &Value) -> Option<String> {
-    let asked = entry(object, "annotations", COMPLETIONS_EQUAL_PARALLELISM)?;
-    let is_partial = entry(object, "annotations", MIN_PARALLELISM_ANNOTATION).is_some();
-    (is_partial && asked == "true").then(|| {
-        let field = format!("metadata.annotations[{COMPLETIONS_EQUAL_PARALLELISM}]");
-        fill(WITHOUT_COUNTERPART, &[&field, MIN_PARALLELISM_ANNOTATION])
+/// Keys of Kueue's that have no counterpart here, where who relies on them waits for ever, or for nothing.
+pub(super) fn without_counterpart(object: &Value) -> Vec<String> {
+    let has = |map: &str, key: &str| entry(object, map, key).is_some();
+    let is_true = |key: &str| entry(object, "annotations", key).is_some_and(|v| v == "true");
+    let rows = [
+        (
+            is_true(COMPLETIONS_EQUAL_PARALLELISM)
+                && has("annotations", MIN_PARALLELISM_ANNOTATION),
+            ("annotations", COMPLETIONS_EQUAL_PARALLELISM),
+            SAME_COMPLETIONS,
+        ),
+        (
+            has("labels", MAX_EXEC_TIME_SECONDS),
+            ("labels", MAX_EXEC_TIME_SECONDS),
+            NO_TIME_LIMIT,
+        ),
+        (
+            is_true(FAST_ADMISSION) && has("labels", POD_GROUP_LABEL),
+            ("annotations", FAST_ADMISSION),
+            WHOLE_GROUP,
+        ),
+    ];
+    let told = rows.into_iter().filter(|(is_relied_on, ..)| *is_relied_on);
+    told.map(|(_, (map, key), text)| {
+        let field = format!("metadata.{map}[{key}]");
+        fill(text, &[&field, MIN_PARALLELISM_ANNOTATION])
     })
+    .collect()
 }
 
 /// Keys of Sluice's domain that are nearly those that users write.
