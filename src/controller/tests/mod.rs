@@ -24,6 +24,7 @@ use crate::process::clock::Moment;
 use crate::process::notices::Notices;
 use crate::process::term::Term;
 
+mod cleanups;
 mod clocks;
 mod ended_terms;
 mod evictions;

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::jiff::Timestamp;
 use sluice_crds::quantity::NANOS;
 use sluice_crds::reasons::event;
-use sluice_crds::{MANAGED_LABEL, Quantity};
+use sluice_crds::{MANAGED_LABEL, Quantity, ResourceList};
 use sluice_engine::ResourceName;
 use sluice_kinds::gates::GateState;
 use sluice_kinds::hold::Hold;
@@ -56,6 +56,8 @@ pub struct RunningChild {
     asks: Amounts,
     /// What they asked for when it was first seen to run.
     asked_first: Amounts,
+    /// Whether its pods ask for devices by claims.
+    has_claims: bool,
     /// The first of its pod sets that has lost the label by which its pods are watched.
     unlabelled: Option<String>,
 }
@@ -76,6 +78,8 @@ impl RunningChild {
                 *sum = sum.saturating_add(amount.saturating_mul(i128::from(set.count)));
             }
         }
+        let mut sets = reading.pod_sets.iter().flat_map(|sets| sets.iter());
+        let has_claims = sets.any(|set| !set.claims.is_empty());
         let sets = reading.pod_sets.iter().flat_map(|sets| sets.iter());
         let mut unlabelled = sets.filter(|set| was_labelled && set.lacks_label());
         let known = known.filter(|known| known.uid == child.uid);
@@ -85,6 +89,7 @@ impl RunningChild {
             created: child.created,
             asked_first: known.map_or_else(|| asks.clone(), |known| known.asked_first.clone()),
             asks,
+            has_claims,
             unlabelled: unlabelled.next().map(|set| set.name.to_string()),
         })
     }
@@ -94,6 +99,21 @@ impl RunningChild {
         self.asks
             .get(ResourceName::PODS)
             .is_some_and(|pods| 0 < *pods)
+    }
+
+    /// Whether it is one pod that asks for no more than `limits`, and for no devices: so much those may ask for that clean up
+    /// after their owner.
+    pub fn is_within(&self, limits: &ResourceList) -> bool {
+        let limit = |name: &String| {
+            if name == ResourceName::PODS {
+                return NANOS;
+            }
+            let limit = limits.get(name).and_then(|limit| limit.nanos().ok());
+            limit.unwrap_or_default()
+        };
+        self.has_pods()
+            && !self.has_claims
+            && self.asks.iter().all(|(name, asks)| *asks <= limit(name))
     }
 
     fn has_grown(&self) -> bool {

@@ -2,5 +2,6 @@
 //!
 //! Must not know what the queued object itself has to do: that is `job.rs`.
 
+pub mod cleanup;
 pub mod excess;
 pub mod lineage;

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use sluice_crds::Quantity;
+
 use super::*;
 use crate::plan::children::excess::{RunningChild, excess, note};
 
@@ -201,6 +203,21 @@ fn pods_without_requests_count_where_there_is_quota_of_pods() {
     assert_eq!(found(Some(of_pods.clone()), &bare(2)), "");
     assert_eq!(found(Some(of_pods), &bare(3)), "a");
     assert_eq!(found(Some(admitted()), &bare(3)), "", "no quota of pods");
+}
+
+#[test]
+fn what_cleans_up_is_one_pod_that_asks_for_little() {
+    let limits = |cpu: &str| [("cpu".to_owned(), Quantity(cpu.to_owned()))].into();
+    let is_within = |pods: u32, cpu: &str| {
+        let record = child(&("a", ROOT, 1, [pods, pods]), pods);
+        let child = RunningChild::read(&record, None, false).unwrap();
+        child.is_within(&limits(cpu))
+    };
+    assert!(is_within(1, "1"));
+    assert!(!is_within(1, "999m"));
+    assert!(!is_within(2, "2"), "two pods");
+    assert!(!is_within(0, "1"), "no pod");
+    assert!(!is_within(1, "much"), "no amount");
 }
 
 #[test]

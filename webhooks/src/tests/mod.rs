@@ -60,6 +60,7 @@ pub(crate) fn mk_policy() -> Policy {
             group: "batch".to_owned(),
             kind: "Job".to_owned(),
             made_by: vec![JOBSET_CONTROLLER.to_owned()],
+            ..ChildKind::default()
         }];
         [
             mk_job_kind("batch", "Job"),

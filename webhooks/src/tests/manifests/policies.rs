@@ -182,6 +182,7 @@ fn the_policy_for_makers_leaves_alone_what_accounts_of_job_kinds_make() {
         group: "apps".to_owned(),
         kind: "ReplicaSet".to_owned(),
         made_by: vec![TRAINER.to_owned()],
+        ..ChildKind::default()
     });
     let variables = judged(&kinds);
     assert!(variables.contains(TRAINER), "{variables}");
