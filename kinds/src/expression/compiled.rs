@@ -9,6 +9,7 @@ use cel::{Context, Env, ExecutionError, Program};
 use serde_json::Value;
 
 use crate::expression::failure;
+use crate::expression::indexes;
 use crate::expression::nesting::nesting;
 use crate::expression::project::Projection;
 use crate::expression::types::{self, Type};
@@ -48,7 +49,7 @@ const FUNCTIONS: &[&str] = &[
 ];
 
 /// The functions of CEL: making them costs more than most evaluations.
-static ENVIRONMENT: LazyLock<Arc<Env>> = LazyLock::new(|| Arc::new(Env::stdlib()));
+static ENVIRONMENT: LazyLock<Arc<Env>> = LazyLock::new(|| Arc::new(indexes::environment()));
 
 /// What an expression may name.
 #[derive(Debug, Clone, Copy)]
@@ -78,6 +79,8 @@ pub(crate) enum Returns {
     Bool,
     /// An int.
     Int,
+    /// An int of an expression that no API server compiles: it may call Sluice's own function.
+    OwnInt,
     /// A string.
     Text,
 }
@@ -86,7 +89,7 @@ impl Returns {
     fn name(self) -> &'static str {
         match self {
             Self::Bool => "bool",
-            Self::Int => "int",
+            Self::Int | Self::OwnInt => "int",
             Self::Text => "string",
         }
     }
@@ -132,7 +135,7 @@ impl Expression {
         }
         let program = Program::compile(source)
             .map_err(|e| format!("must be a CEL expression: {}", one_line(&e.to_string())))?;
-        check_functions(&program)?;
+        check_functions(&program, returns)?;
         let variables = declared.variables();
         let walk = Walk::over(program.expression(), variables);
         if let Some((name, id)) = walk.undeclared {
@@ -330,7 +333,7 @@ fn type_of(expression: &IdedExpr) -> Option<&'static str> {
                 _,
             ) => Some("bool"),
             (operators::CONDITIONAL, [_, yes, no]) => type_of(yes).or_else(|| type_of(no)),
-            ("size" | "int", _) => Some("int"),
+            ("size" | "int" | indexes::NAME, _) => Some("int"),
             ("string", _) => Some("string"),
             ("double", _) => Some("double"),
             ("uint", _) => Some("uint"),
@@ -340,12 +343,14 @@ fn type_of(expression: &IdedExpr) -> Option<&'static str> {
     }
 }
 
-fn check_functions(program: &Program) -> Result<(), String> {
+fn check_functions(program: &Program, returns: Returns) -> Result<(), String> {
+    let is_known =
+        |f: &str| FUNCTIONS.contains(&f) || f == indexes::NAME && returns == Returns::OwnInt;
     let references = program.references();
     let unknown = references
         .functions()
         .into_iter()
-        .find(|f| f.chars().next().is_some_and(char::is_alphabetic) && !FUNCTIONS.contains(f));
+        .find(|f| f.chars().next().is_some_and(char::is_alphabetic) && !is_known(f));
     match unknown {
         Some(name) => Err(format!("undeclared function {name:?}")),
         None => Ok(()),

@@ -49,7 +49,7 @@ pub(super) fn text(error: &ExecutionError, source: &str) -> String {
         ExecutionError::DuplicateKey(_) => "Failed with repeated key".to_owned(),
         // These say what is wrong with a number, and not which it is.
         ExecutionError::FunctionError { function, .. }
-            if ["int", "uint", "double"].contains(&function.as_str()) =>
+            if ["int", "uint", "double", "indexes"].contains(&function.as_str()) =>
         {
             error.to_string()
         }
@@ -80,7 +80,7 @@ pub(super) fn is_about_values(error: &ExecutionError) -> bool {
         | ExecutionError::Overflow(..)
         | ExecutionError::DuplicateKey(_) => true,
         ExecutionError::FunctionError { function, .. } => {
-            ["int", "uint", "double", "matches"].contains(&function.as_str())
+            ["int", "uint", "double", "matches", "indexes"].contains(&function.as_str())
         }
         _ => false,
     }

@@ -5,6 +5,7 @@
 pub(crate) mod compiled;
 pub(crate) mod condition;
 mod failure;
+mod indexes;
 mod nesting;
 mod project;
 pub(crate) mod types;

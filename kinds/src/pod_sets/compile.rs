@@ -40,14 +40,15 @@ impl Rule {
         let metadata = path("podMetadata", &rule.pod_metadata).map(Source::Metadata);
         let name_from = path("nameFrom", &rule.name_from);
         let infos = path("podInfos", &rule.pod_infos);
-        let mut number = |name: &str, source: &Option<String>| {
+        let mut number = |name: &str, source: &Option<String>, returns: Returns| {
             let source = source.as_deref()?;
-            Expression::compile(source, declared, Returns::Int)
+            Expression::compile(source, declared, returns)
                 .map_err(|rule| told(name, source, rule))
                 .ok()
         };
-        let count = number("count", &rule.count);
-        let reclaimable = number("reclaimable", &rule.reclaimable);
+        let count = number("count", &rule.count, Returns::Int);
+        // The policies count pods, too, and free nothing.
+        let reclaimable = number("reclaimable", &rule.reclaimable, Returns::OwnInt);
         let partial = rule.partial_admission.as_ref();
         let partial = partial.and_then(|partial| compile_partial(partial, field, problems));
         let added = rule.add_containers.iter().enumerate();

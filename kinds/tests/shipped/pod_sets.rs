@@ -335,6 +335,32 @@ fn pods_of_a_job_that_are_not_made_again_give_back(
     assert_eq!(sets.unwrap()[0].reclaimable, expected);
 }
 
+/// How many pods of an Indexed Job will not come back: 10 at the same time, of 10 or 20.
+#[rstest]
+#[case::failed_for_good((10, Some(1)), json!({"active": 1, "failedIndexes": "0-8"}), 9)]
+#[case::others_have_succeeded((10, Some(0)), json!({"succeeded": 3, "active": 2, "failedIndexes": "1,4-7"}), 8)]
+#[case::all((10, Some(0)), json!({"succeeded": 1, "failedIndexes": "1-9"}), 10)]
+#[case::none_yet((10, Some(1)), json!({"active": 10, "failedIndexes": ""}), 0)]
+#[case::others_are_made_in_their_place((20, Some(1)), json!({"active": 10, "failedIndexes": "0-9"}), 0)]
+#[case::some_are((20, Some(1)), json!({"active": 8, "succeeded": 2, "failedIndexes": "0-9"}), 2)]
+#[case::without_a_limit_they_are_tried_again((10, None), json!({"active": 1, "failedIndexes": "0-8"}), 0)]
+#[case::unreadable((10, Some(1)), json!({"active": 1, "succeeded": 1, "failedIndexes": "many"}), 0)]
+fn indexes_of_a_job_that_have_failed_for_good_give_back(
+    #[case] (completions, limit): (u32, Option<u32>),
+    #[case] status: Value,
+    #[case] expected: u32,
+) {
+    let object = with(sample("job"), "/spec/parallelism", json!(10));
+    let mut object = with(object, "/status", status);
+    object["spec"]["completions"] = json!(completions);
+    object["spec"]["completionMode"] = json!("Indexed");
+    if let Some(limit) = limit {
+        object["spec"]["backoffLimitPerIndex"] = json!(limit);
+    }
+    let sets = kind("job").pod_sets(&object, &PodDefaults::default());
+    assert_eq!(sets.unwrap()[0].reclaimable, expected);
+}
+
 /// How many pods of the workers of a JobSet will not come back.
 #[rstest]
 #[case::no_status(json!({}), json!({}), 0)]

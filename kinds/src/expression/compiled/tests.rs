@@ -49,6 +49,30 @@ fn evaluates_on_what_it_names() {
 }
 
 #[test]
+fn indexes_are_counted_where_no_api_server_compiles_the_expression() {
+    let of = |text: &str| {
+        let object = json!({"status": {"failedIndexes": text}});
+        let source = "indexes(object.status.failedIndexes) + 1";
+        let expression = compile(source, Returns::OwnInt).unwrap();
+        expression.evaluate(of_object(&object))
+    };
+    assert_eq!(of("0-3,7"), Ok(cel::Value::Int(6)));
+    assert_eq!(of(""), Ok(cel::Value::Int(1)));
+    assert_eq!(
+        of("hunter2"),
+        Err(
+            "Error executing function 'indexes': must be numbers and ranges in order, as in 0-3,7"
+                .to_owned()
+        )
+    );
+    let undeclared = Err("undeclared function \"indexes\"".to_owned());
+    assert_eq!(
+        compile("indexes('1')", Returns::Int).map(|_| ()),
+        undeclared
+    );
+}
+
+#[test]
 fn an_element_is_seen_with_its_key() {
     let object = json!({"spec": {"factor": 2, "roles": {"Worker": {"replicas": "3"}}}});
     let cases = [
@@ -100,6 +124,10 @@ fn refuses_what_it_cannot_bound_or_know() {
             "undeclared reference to \"object\" at 1:6: a field of \"object\" must be named",
         ),
         ("frobnicate(object)", "undeclared function \"frobnicate\""),
+        (
+            "indexes(object.status.failedIndexes) == 1",
+            "undeclared function \"indexes\"",
+        ),
         ("max(1, 2) == 2", "undeclared function \"max\""),
         (
             &deep,
