@@ -429,6 +429,16 @@ fn held_by_its_pods(#[case] old: Value) {
     assert_eq!(validate(USER, Some(&suspended), &old).message(), "");
 }
 
+/// So it is moved to another queue: its controller makes the pods anew.
+#[test]
+fn the_template_of_a_deployment_may_name_another_queue() {
+    let old = stored(None, mk_deployment(Q, &[]));
+    let mut new = old.clone();
+    new["spec"]["template"]["metadata"]["labels"][QUEUE] = json!("b");
+    assert_eq!(validate(USER, Some(&old), &new).message(), "");
+    assert_eq!(stored(Some(&old), new.clone()), new);
+}
+
 #[test]
 fn what_gates_alone_hold_joins_no_queue_unless_its_template_can() {
     let pairs = [(GATED, "acme.io/foo"), PER_POD[0]];
