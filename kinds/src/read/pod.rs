@@ -332,7 +332,12 @@ impl PodMode {
 
 impl PodPhase {
     fn read(object: &Value) -> Self {
-        match object.pointer("/status/phase").and_then(Value::as_str) {
+        let text = |at: &str| object.pointer(at).and_then(Value::as_str);
+        // What is always restarted never succeeds by itself: it was deleted, and has stopped in an orderly way.
+        let was_stopped = text("/metadata/deletionTimestamp").is_some()
+            && text("/spec/restartPolicy") == Some("Always");
+        match text("/status/phase") {
+            Some("Succeeded") if was_stopped => Self::Failed,
             Some("Succeeded") => Self::Succeeded,
             Some("Failed") => Self::Failed,
             _ => Self::Live,

@@ -93,6 +93,25 @@ fn phases(#[case] phase: &str, #[case] expected: PodPhase) {
     assert_eq!(view(&pod).phase, expected);
 }
 
+/// The kubelet says of a pod that is deleted, and whose containers then end with 0, that it has succeeded.
+#[rstest]
+#[case::deleted("Always", true, PodPhase::Failed)]
+#[case::kept("Always", false, PodPhase::Succeeded)]
+#[case::ended_by_itself("Never", true, PodPhase::Succeeded)]
+fn what_is_stopped_by_its_deletion_has_not_succeeded(
+    #[case] restarts: &str,
+    #[case] is_deleted: bool,
+    #[case] expected: PodPhase,
+) {
+    let mut pod = mk_pod(json!({}), json!({}));
+    pod["spec"]["restartPolicy"] = json!(restarts);
+    pod["status"] = json!({"phase": "Succeeded"});
+    if is_deleted {
+        pod["metadata"]["deletionTimestamp"] = json!("2026-01-02T03:04:05Z");
+    }
+    assert_eq!(view(&pod).phase, expected);
+}
+
 #[test]
 fn what_cannot_be_read_is_said() {
     let mut pod = mk_pod(json!({QUEUE: "A!"}), json!({ADMITTED_ANNOTATION: "yes"}));
