@@ -55,8 +55,10 @@ pub mod eviction {
         QUEUE_CHANGED = "QueueChanged";
         /// It requests more than it was admitted with.
         POD_SETS_CHANGED = "PodSetsChanged";
-        /// All pods of a group were made again, for something else.
+        /// Pods of a group were made again, for something else or in another number.
         PODS_CHANGED = "PodsChanged";
+        /// All pods of a group are gone, and were not made again.
+        PODS_GONE = "PodsGone";
         /// Pods run again whose quota it had given back.
         RECLAIMED_PODS_RETURNED = "ReclaimedPodsReturned";
         /// Its controller would never run it.

@@ -33,7 +33,7 @@
 //! | `ChildSuspensions` | suspensions of those children | `decisions/child_suspensions.rs` |
 //! | `OwnUsage`, `ReplacedPods` | pods with usage of their own; those beyond the admission of their job | `decisions/pod_usage.rs`, `decisions/replaced_pods.rs` |
 //! | `AwaitedPods` | jobs whose next pod is waited for | `decisions/pods_to_come.rs` |
-//! | `GoneMembers` | pods of groups that have succeeded and are gone | `decisions/gone_members.rs` |
+//! | `GoneMembers` | pods of groups that are gone: those that had succeeded, and whose they were | `decisions/gone_members.rs` |
 //! | `Recorder`, `PendingReasons`, `Reports`, `Statuses`, `UnreadableObjects` | what users have been told | `reports/` |
 //! | `Decided`, `Levels` | what metrics are made of | `reports/turns.rs`, `reports/levels.rs` |
 //!

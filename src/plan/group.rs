@@ -2,6 +2,7 @@
 //! record is a Workload that names the group; it has no other object. A controller may make the pods of a
 //! group again; of bare pods nobody does.
 
+mod changes;
 mod disagreement;
 mod members;
 
@@ -18,7 +19,8 @@ use sluice_crds::{
 use sluice_kinds::pod::{PodGroup, PodPhase};
 use sluice_kinds::view::{Finished, LabelledQueue};
 
-use self::members::{asks_for, counted, pod_sets};
+use self::changes::Change;
+use self::members::{counted, pod_sets};
 pub use self::members::{gates_left, is_ready, present, role_of};
 use crate::cache::conditions;
 use crate::cache::{GroupKey, PodKey, PodRecord, WorkloadKey, WorkloadRecord};
@@ -32,6 +34,9 @@ use crate::plan::write_builders::{delete_workload, status_write, update_spec};
 use crate::plan::writes::plan_and_notes::{Note, Now, Plan};
 use crate::plan::writes::write::{StatusPurpose, Write};
 
+/// For how long an admitted group keeps its quota without pods: a controller that restarts a group makes the first pod as
+/// soon as the last one is gone. One that has made the group smaller, or away with it, makes none, and others wait.
+const QUOTA_KEPT_FOR: Duration = Duration::from_secs(10);
 /// How long a controller may take to make pods again that were deleted, on a busy machine.
 pub const REPLACED_WITHIN: Duration = Duration::from_mins(1);
 /// The same of a deactivated group: a controller that is slow must not undo what an administrator has done.
@@ -39,6 +44,15 @@ const DEACTIVATED_WITHIN: Duration = Duration::from_mins(10);
 
 /// What is told of pods that do not say the same of their group.
 const DISAGREE: &str = "its pods do not agree about it";
+
+/// What is known of a group of which a controller makes the pods again.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Absence {
+    /// For how long it has had no pods, as far as this process has seen.
+    pub lasted: Duration,
+    /// Whether the object that they belong to is gone, or being deleted.
+    pub maker_is_gone: bool,
+}
 
 /// All that the plan for a group depends on.
 pub struct GroupSituation<'a> {
@@ -56,6 +70,8 @@ pub struct GroupSituation<'a> {
     pub live_pods: usize,
     /// How many pods of each role have succeeded and are gone.
     pub succeeded_and_gone: &'a BTreeMap<String, u32>,
+    /// Whether its pods may come again, if it has none.
+    pub absence: Absence,
     /// Its priority, or why that can't be known.
     pub priority: &'a dyn Fn(&PodRecord) -> Result<Priority, NoPriority>,
     /// How long it backs off after it has given its quota back, if it has to.
@@ -110,11 +126,8 @@ pub fn plan(situation: &GroupSituation<'_>) -> Plan {
             };
         }
         if record.status.admission.is_some() {
-            if asks_otherwise(situation, record, group) {
-                let cause = Cause::pods_changed();
-                let status = workload::evicted(record, &cause, *now);
-                return status_write(key, record, status, StatusPurpose::Evict)
-                    .and_note(cause.note());
+            if let Some(plan) = follow(situation, key, record) {
+                return plan;
             }
             return if pods.iter().any(|(_, pod)| pod.is_live()) {
                 Plan::default()
@@ -249,37 +262,66 @@ fn taken(
     taken.into_iter().chain(lifted).max()
 }
 
-/// Whether the pods of an admitted group were all made again and ask for something else than it was
-/// admitted with: none of them could be released.
-fn asks_otherwise(
+/// What to do about an admitted group whose pods say something else by now, if they do.
+fn follow(
     situation: &GroupSituation<'_>,
+    key: &WorkloadKey,
     record: &WorkloadRecord,
-    group: &PodGroup,
-) -> bool {
-    let total = usize::try_from(group.total).unwrap_or(usize::MAX);
-    let counted = counted(situation.pods, total);
-    let all_wait = counted
-        .iter()
-        .all(|(_, pod)| pod.queue_gate.is_some() && !pod.deleting);
-    situation.live_pods == 0
-        && counted.len() == total
-        && all_wait
-        && !asks_for(situation.pods, total, record)
+) -> Option<Plan> {
+    let GroupSituation {
+        pods,
+        live_pods,
+        priority,
+        now,
+        ..
+    } = situation;
+    let plan = match changes::change(pods, *live_pods, record, priority)? {
+        Change::Evict(cause) => evict(key, record, &cause, *now),
+        Change::Priority(spec) => Plan::write(Write::UpdateWorkloadSpec {
+            key: key.clone(),
+            revision: record.revision,
+            spec: Box::new(spec),
+        }),
+    };
+    Some(plan)
 }
 
-/// All pods are gone: the Workload goes too. That of an evicted group stays for a while, if a controller makes
-/// the pods again: its place in the queue, and how often it was evicted, is theirs.
+fn evict(key: &WorkloadKey, record: &WorkloadRecord, cause: &Cause, now: Now) -> Plan {
+    let status = workload::evicted(record, cause, now);
+    status_write(key, record, status, StatusPurpose::Evict).and_note(cause.note())
+}
+
+/// All pods are gone: the Workload goes too. If a controller makes the pods again, an admitted group keeps its quota for a
+/// moment, and is evicted then. The Workload of an evicted group stays for a while: its place in the queue, and how often
+/// it was evicted, is theirs.
 fn gone(situation: &GroupSituation<'_>) -> Plan {
+    let GroupSituation { absence, now, .. } = situation;
     let Some((key, record)) = situation.workload.filter(|(_, record)| !record.deleting) else {
         return Plan::default();
     };
     if record.is_made_again && record.is_evicting() && !record.is_finished() {
-        return requeue(key, record, (situation.backoff)(record), situation.now);
+        return requeue(key, record, (situation.backoff)(record), *now);
     }
-    if kept_for(record, situation.now).is_some() {
+    let none_will_come = absence.maker_is_gone || situation.namespace_is_terminating;
+    if record.is_made_again && record.holds_quota() && !none_will_come {
+        if keeps_quota_for(record, absence.lasted).is_some() {
+            return Plan::default();
+        }
+        return evict(key, record, &Cause::pods_gone(), *now);
+    }
+    if kept_for(record, *now).is_some() {
         return Plan::default();
     }
     delete_workload(key, record)
+}
+
+/// For how long an admitted group that has had no pods for so long keeps its quota still, if it does.
+pub fn keeps_quota_for(record: &WorkloadRecord, absent_for: Duration) -> Option<Duration> {
+    if !record.is_made_again || !record.holds_quota() || record.is_evicting() {
+        return None;
+    }
+    let left = QUOTA_KEPT_FOR.checked_sub(absent_for)?;
+    (!left.is_zero()).then_some(left)
 }
 
 /// For how long the Workload of a group without pods stays, if it does.

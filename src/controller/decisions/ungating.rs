@@ -20,6 +20,7 @@ const WAIT_TOLD_AFTER: Duration = Duration::from_secs(30);
 
 const REQUESTS_EXCEEDED: &str = "This pod requests more than the pods that its job was admitted with: it waits until the job is queued again with the new requests";
 const REQUESTS_DIFFER: &str = "This pod does not request the same as the pods that its group was admitted with: it waits until it is deleted; create one that requests the same as the pod that it replaces, or delete all pods of the group to have it queued with other requests";
+const REQUESTS_DIFFER_AGAIN: &str = "This pod does not request the same as the pods that its group was admitted with: it waits until all pods of the group are there; then the group is queued again with the new requests";
 
 /// Whether an admission covers a pod: none of a job that requests more, and none of a group that requests something else.
 fn is_covered(
@@ -66,6 +67,7 @@ impl Controller {
         let (pods, misfits): (Vec<_>, Vec<_>) = (self.objects.pods_of(subject).into_iter())
             .partition(|(_, pod)| is_covered(subject, record, &admission, pod));
         let misfits: Vec<Uid> = misfits.iter().map(|(_, pod)| pod.uid.clone()).collect();
+        let is_made_again = record.is_made_again;
         let sets: Vec<Arc<str>> = pods
             .iter()
             .map(|(_, pod)| pod_set_of(pod, subject).unwrap_or_else(|| "".into()))
@@ -107,7 +109,7 @@ impl Controller {
         if let Some(waiting) = waiting {
             self.tell_waiting(subject, waiting);
         }
-        self.tell_misfits(subject, misfits);
+        self.tell_misfits(subject, misfits, is_made_again);
     }
 
     /// How many places of a pod set nobody takes any more. What has succeeded in a group has done its part, and what a
@@ -132,14 +134,14 @@ impl Controller {
     }
 
     /// Tells pods that the admission of their job or group does not cover them.
-    fn tell_misfits(&mut self, subject: &Subject, misfits: Vec<Uid>) {
-        let is_group = matches!(subject, Subject::Group(_));
+    fn tell_misfits(&mut self, subject: &Subject, misfits: Vec<Uid>, is_made_again: bool) {
+        let (reason, text) = match subject {
+            Subject::Group(_) if is_made_again => (event::REQUESTS_DIFFER, REQUESTS_DIFFER_AGAIN),
+            Subject::Group(_) => (event::REQUESTS_DIFFER, REQUESTS_DIFFER),
+            Subject::Job(_) | Subject::Pod(_) => (event::REQUESTS_EXCEEDED, REQUESTS_EXCEEDED),
+        };
         for pod in misfits {
-            let note = if is_group {
-                Note::warning(event::REQUESTS_DIFFER, REQUESTS_DIFFER)
-            } else {
-                Note::warning(event::REQUESTS_EXCEEDED, REQUESTS_EXCEEDED)
-            };
+            let note = Note::warning(reason, text);
             self.tell_about(&Subject::Pod(pod), note);
         }
     }

@@ -186,6 +186,7 @@ impl Controller {
         if self.writes.is_busy(&subject) {
             return;
         }
+        let absence = self.note_absence(&subject, &key.namespace);
         let mut pods = self.objects.pods_by_age(&subject);
         let id = subject.id();
         let workload = self.objects.workload_of(&subject);
@@ -205,13 +206,17 @@ impl Controller {
             still_in_use: workload.is_none() && self.engine.admission(&id).is_some(),
             live_pods: self.live_pods(&subject),
             succeeded_and_gone: &self.gone_members.of(&subject),
+            absence,
             priority: &|pod| self.pod_priority(&key.namespace, pod),
             place_of: &|gate| self.place_of(gate),
             backoff: &|record| self.backoff(record),
             now: self.now.wall,
         };
         let Plan { write, notes } = group::plan(&situation);
-        let kept_for = workload.and_then(|(_, record)| group::kept_for(record, situation.now));
+        let kept_for = workload.and_then(|(_, record)| {
+            let keeps_quota = group::keeps_quota_for(record, absence.lasted);
+            keeps_quota.or_else(|| group::kept_for(record, situation.now))
+        });
         if let Some(wait) = kept_for.filter(|_| pods.is_empty()) {
             self.wake_after(wait, Wake::Plan(subject.clone()));
         }

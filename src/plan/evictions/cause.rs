@@ -71,11 +71,29 @@ impl Cause {
         )
     }
 
-    /// All pods of a group were made again, for something else.
+    /// Pods of a group were made again, for something else or in another number.
     pub fn pods_changed() -> Self {
         Self::new(
             eviction::PODS_CHANGED,
-            "All pods were recreated with other requests than were admitted: queued again with the new requests",
+            "The pods were recreated with other requests than were admitted, or in another number: queued again with the new requests",
+        )
+    }
+
+    /// All pods of a group are gone, and their controller has made no others in a moment.
+    pub fn pods_gone() -> Self {
+        Self::new(
+            eviction::PODS_GONE,
+            "All pods are gone, and their controller has not recreated them: the quota is free for others",
+        )
+    }
+
+    /// All pods of a group were made again, in another queue than this.
+    pub fn pods_in_other_queue(queue: &str) -> Self {
+        Self::new(
+            eviction::QUEUE_CHANGED,
+            format!(
+                "The pods were recreated and do not name LocalQueue {queue:?} any more, through which the group was admitted"
+            ),
         )
     }
 

@@ -1,12 +1,14 @@
-use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::plan::evictions::cause::Cause;
 use crate::plan::evictions::requeue_backoff;
 use crate::plan::fixtures::{mk_group_workload, mk_pod, release};
 
+mod made_again;
+
 type Pod = (PodKey, PodRecord);
+type KnownWorkload = (WorkloadKey, WorkloadRecord);
 
 fn member(name: &str, minute: u32, change: impl FnOnce(&mut Value)) -> Pod {
     mk_pod(name, minute, &[], |pod| {
@@ -55,24 +57,57 @@ fn planned(pods: &[Pod], workload: Option<Value>) -> String {
 /// The plan where so many pods have succeeded and were deleted.
 fn planned_with_gone(pods: &[Pod], workload: Option<Value>, gone: u32) -> String {
     let gone = (0 < gone).then(|| (role_of(&waits("a", 0).1), gone));
-    let pods: Vec<_> = pods.iter().map(|(key, pod)| (key, pod)).collect();
     let workload = workload.map(|status| mk_group_workload(&pod_sets(2), &status));
-    let plan = plan(&GroupSituation {
+    told(&plan_for(pods, workload.as_ref(), |situation| {
+        situation.succeeded_and_gone = gone.into_iter().collect();
+    }))
+}
+
+/// What is known beside the pods and the Workload.
+#[derive(Default)]
+struct Known {
+    succeeded_and_gone: BTreeMap<String, u32>,
+    is_terminating: bool,
+    absence: Absence,
+}
+
+fn plan_for(pods: &[Pod], workload: Option<&KnownWorkload>, know: impl FnOnce(&mut Known)) -> Plan {
+    let pods: Vec<_> = pods.iter().map(|(key, pod)| (key, pod)).collect();
+    let mut known = Known::default();
+    know(&mut known);
+    plan(&GroupSituation {
         key: &GroupKey {
             namespace: "blue".into(),
             name: "g".into(),
         },
         pods: &pods,
-        workload: workload.as_ref().map(|(key, record)| (key, record)),
-        namespace_is_terminating: false,
+        workload: workload.map(|(key, record)| (key, record)),
+        namespace_is_terminating: known.is_terminating,
         still_in_use: false,
         live_pods: pods.iter().filter(|(_, pod)| pod.is_released()).count(),
-        succeeded_and_gone: &gone.into_iter().collect(),
-        priority: &|_| Ok(Priority::default()),
+        succeeded_and_gone: &known.succeeded_and_gone,
+        absence: known.absence,
+        priority: &|pod| Ok(priority_of(pod)),
         backoff: &|record| requeue_backoff::backoff(record, None),
         place_of: &|_| sluice_crds::QueuePlace::WhenCreated,
         now: Timestamp::UNIX_EPOCH,
-    });
+    })
+}
+
+/// There is one class, that which the label names.
+fn priority_of(pod: &PodRecord) -> Priority {
+    let class = pod.priority_class_label.as_ref();
+    class.map_or_else(Priority::default, |name| Priority {
+        value: 10,
+        class: Some(sluice_crds::PriorityClassRef {
+            group: sluice_crds::GROUP.to_owned(),
+            kind: "WorkloadPriorityClass".to_owned(),
+            name: name.clone(),
+        }),
+    })
+}
+
+fn told(plan: &Plan) -> String {
     let write = match &plan.write {
         None => "nothing",
         Some(Write::CreateWorkload(_)) => "create workload",
@@ -82,6 +117,7 @@ fn planned_with_gone(pods: &[Pod], workload: Option<Value>, gone: u32) -> String
             StatusPurpose::Finish => "finish",
             StatusPurpose::Requeue => "requeue",
             StatusPurpose::Report => "report",
+            StatusPurpose::Evict => "evict",
             _ => "another status",
         },
         Some(_) => "another write",
@@ -259,67 +295,6 @@ fn a_succeeded_pod_that_is_deleted_counts() {
     }
 }
 
-/// The Workload of a group whose pods a controller makes again.
-fn made_again(status: &Value) -> (WorkloadKey, WorkloadRecord) {
-    let (key, mut record) = mk_group_workload(&pod_sets(2), status);
-    record.is_made_again = true;
-    (key, record)
-}
-
-fn requeued_at(second: u32) -> Value {
-    let condition = |kind: &str, status: &str| {
-        json!({"type": kind, "status": status, "reason": "X", "message": "",
-            "lastTransitionTime": format!("1970-01-01T00:00:{second:02}Z")})
-    };
-    json!({"conditions": [condition("Evicted", "True"), condition("QuotaReserved", "False")]})
-}
-
-#[test]
-fn the_workload_of_pods_that_are_made_again_stays_for_a_minute() {
-    let at = |second: i64| Timestamp::from_second(second).unwrap();
-    let (_, record) = made_again(&requeued_at(10));
-    assert_eq!(kept_for(&record, at(10)), Some(REPLACED_WITHIN));
-    assert_eq!(kept_for(&record, at(69)), Some(Duration::from_secs(1)));
-    assert_eq!(kept_for(&record, at(70)), None);
-    let (_, never_evicted) = made_again(&json!({}));
-    assert_eq!(kept_for(&never_evicted, at(10)), None);
-    let (_, bare) = mk_group_workload(&pod_sets(2), &requeued_at(10));
-    assert_eq!(kept_for(&bare, at(10)), None, "nobody makes them again");
-    assert_eq!(planned(&[], Some(requeued_at(0))), "delete workload []");
-    let (_, mut deactivated) = made_again(&requeued_at(10));
-    deactivated.spec.active = false;
-    assert_eq!(
-        kept_for(&deactivated, at(600)),
-        Some(Duration::from_secs(10))
-    );
-}
-
-/// Whatever it was evicted for, and however often: the minute begins when it gives its quota back.
-#[test]
-fn the_workload_of_pods_that_are_made_again_stays_after_each_eviction() {
-    let at = |second: i64| Timestamp::from_second(second).unwrap();
-    let (_, mut record) = made_again(&admitted());
-    for (backs_off, hour) in [false, true, true, false, true].into_iter().zip(1..) {
-        let next = if backs_off {
-            workload::Next::QueueAfter(SignedDuration::from_secs(60))
-        } else {
-            workload::Next::Queue
-        };
-        let now = at(3600 * hour);
-        record.status = workload::evicted(&record, &Cause::timed_out(), now);
-        record.status = workload::requeued(&record, next, now);
-        assert_eq!(kept_for(&record, now), Some(REPLACED_WITHIN), "{hour}");
-        let admission = made_again(&admitted()).1.status.admission.unwrap();
-        record.status = workload::admitted(&record, admission, false, now);
-        let requeued =
-            conditions::find(&record.status.conditions, ConditionType::Requeued).unwrap();
-        assert_eq!(
-            (&*requeued.status, &*requeued.reason),
-            ("False", "Admitted")
-        );
-    }
-}
-
 #[test]
 fn a_group_that_was_made_again_for_more_gives_its_quota_back() {
     let more = |name: &str, change: fn(&mut Value)| {
@@ -329,10 +304,7 @@ fn a_group_that_was_made_again_for_more_gives_its_quota_back() {
         })
     };
     let both = vec![more("a", |_| ()), more("b", |_| ())];
-    assert_eq!(
-        planned(&both, Some(admitted())),
-        r#"another status ["Evicted"]"#
-    );
+    assert_eq!(planned(&both, Some(admitted())), r#"evict ["Evicted"]"#);
     let one_runs = vec![more("a", |_| ()), more("b", release)];
     assert_eq!(planned(&one_runs, Some(admitted())), "nothing []");
     let incomplete = vec![more("a", |_| ())];
@@ -405,12 +377,12 @@ fn pods_that_do_not_agree_about_their_group_are_told() {
             pod["metadata"]["labels"]["sluice.dev/priority-class"] = json!(class);
         })
     };
-    let told = |pods: &[Pod]| {
+    let disagreement = |pods: &[Pod]| {
         let pods: Vec<_> = pods.iter().map(|(key, pod)| (key, pod)).collect();
         disagreement::told(&pods)
     };
-    assert_eq!(told(&[]), None);
-    assert_eq!(told(&[waits("a", 0), waits("b", 1)]), None);
+    assert_eq!(disagreement(&[]), None);
+    assert_eq!(disagreement(&[waits("a", 0), waits("b", 1)]), None);
     let queue = member("c", 2, |pod| {
         pod["metadata"]["labels"]["sluice.dev/queue-name"] = json!("other");
     });
@@ -420,7 +392,7 @@ fn pods_that_do_not_agree_about_their_group_are_told() {
         LabelledQueue::None | LabelledQueue::Invalid(_) => "absent".to_owned(),
     };
     assert_eq!(
-        told(&[first, queue]).as_deref(),
+        disagreement(&[first, queue]).as_deref(),
         Some(&*format!(
             "metadata.labels[sluice.dev/queue-name]: \"other\" in \"c\": must be {named}, as in the oldest pod \"a\""
         ))
@@ -434,7 +406,7 @@ fn pods_that_do_not_agree_about_their_group_are_told() {
     ];
     let expected = "metadata.annotations[sluice.dev/pod-group-total-count]: \"3\" in \"b\", \"c\" (\"4\"), \"d\" and 1 more: must be \"2\", as in the oldest pod \"a\"; \
          metadata.labels[sluice.dev/priority-class]: \"high\" in \"b\", \"c\", \"d\" and 1 more: must be absent, as in the oldest pod \"a\"";
-    assert_eq!(told(&many).as_deref(), Some(expected));
+    assert_eq!(disagreement(&many).as_deref(), Some(expected));
     assert_eq!(
         planned(&many[..2], None),
         r#"create workload ["Queued", "PodsDisagree"]"#
