@@ -14,7 +14,9 @@ use sluice_kinds::view::LabelledQueue;
 use crate::cache::pods::Root;
 use crate::cache::{GroupKey, JobRecord, PodRecord, Subject, Uid};
 use crate::controller::Controller;
+use crate::controller::decisions::evictions::Eviction;
 use crate::controller::wakes::Wake;
+use crate::plan::evictions::cause::Cause;
 use crate::plan::gates::held_note;
 use crate::plan::pod::{self as plan, HeldBy};
 use crate::plan::{Note, Plan, group};
@@ -184,6 +186,16 @@ impl Controller {
     pub(in crate::controller) fn plan_group(&mut self, key: &GroupKey) {
         let subject = Subject::Group(key.clone());
         if self.writes.is_busy(&subject) {
+            return;
+        }
+        let is_deactivated = self
+            .objects
+            .workload_of(&subject)
+            .is_some_and(|(_, record)| {
+                record.holds_quota() && !record.is_evicting() && !record.spec.active
+            });
+        if is_deactivated && self.evict_workload(&subject, &Cause::deactivated()) == Eviction::Begun
+        {
             return;
         }
         let absence = self.note_absence(&subject, &key.namespace);

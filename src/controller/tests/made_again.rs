@@ -113,6 +113,16 @@ fn with_group() -> (Play, DynamicObject) {
     (play, *shown)
 }
 
+#[tokio::test]
+async fn a_running_group_that_is_deactivated_is_evicted() {
+    let (mut play, mut workload) = with_group();
+    workload.data["spec"]["active"] = json!(false);
+    workload.metadata.resource_version = Some("24".to_owned());
+    let deactivated = Seen::Object(Box::new(workload));
+    play.observe(&Source::Workload, Change::Applied(deactivated));
+    assert_eq!(next_of_group(&mut play), Some("evict"));
+}
+
 /// Whether pods come again is known by their maker, which is looked up while they are there: a StatefulSet of a Job.
 #[tokio::test]
 async fn a_group_without_pods_keeps_its_quota_for_a_moment_unless_its_maker_is_gone() {

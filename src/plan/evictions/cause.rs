@@ -97,6 +97,14 @@ impl Cause {
         )
     }
 
+    /// Taken out of its queue by a user.
+    pub fn deactivated() -> Self {
+        Self::new(
+            "Deactivated",
+            "The Workload was deactivated (spec.active is false)",
+        )
+    }
+
     /// Suspended by its user.
     pub fn paused() -> Self {
         Self::new(

@@ -35,9 +35,7 @@ pub(super) fn plan_admitted(
         return evict_paused(workload_key, record, *now);
     }
     if !record.spec.active {
-        let message = "The Workload was deactivated (spec.active is false)";
-        let cause = Cause::new(eviction::DEACTIVATED, message);
-        return evict(workload_key, record, &cause, *now);
+        return evict(workload_key, record, &Cause::deactivated(), *now);
     }
     if situation.lacks_child() {
         return Plan::default();
