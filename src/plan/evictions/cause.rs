@@ -100,7 +100,7 @@ impl Cause {
     /// Taken out of its queue by a user.
     pub fn deactivated() -> Self {
         Self::new(
-            "Deactivated",
+            eviction::DEACTIVATED,
             "The Workload was deactivated (spec.active is false)",
         )
     }

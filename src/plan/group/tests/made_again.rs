@@ -57,7 +57,7 @@ fn the_workload_of_pods_that_are_made_again_stays_after_each_eviction() {
         assert_eq!(kept_for(&record, now), Some(REPLACED_WITHIN), "{hour}");
         let admission = made_again(&admitted()).1.status.admission.unwrap();
         record.status = workload::admitted(&record, admission, false, now);
-        let requeued = conditions::find(&record.status.conditions, Type::Requeued).unwrap();
+        let requeued = conditions::find(&record.status.conditions, ConditionType::Requeued).unwrap();
         assert_eq!(
             (&*requeued.status, &*requeued.reason),
             ("False", "Admitted")
@@ -103,7 +103,7 @@ fn evicted_for(pods: &[Pod]) -> Option<String> {
         return None;
     };
     assert_eq!(purpose, StatusPurpose::Evict);
-    let evicted = conditions::find(&status.conditions, Type::Evicted)?;
+    let evicted = conditions::find(&status.conditions, ConditionType::Evicted)?;
     Some(evicted.reason.clone())
 }
 
