@@ -18,6 +18,8 @@ both_ways!(
     a_gang_starts_as_a_whole,
     an_evicted_gang_keeps_its_workload,
     a_gang_made_again_for_more_is_queued_with_that,
+    a_gang_made_again_in_part_for_more_is_queued_with_that,
+    a_gang_without_pods_keeps_its_quota_for_a_moment,
     a_pod_can_not_be_moved_out_of_its_group,
     a_group_without_a_size_is_reported,
 );
@@ -115,32 +117,99 @@ async fn a_gang_made_again_for_more_is_queued_with_that(admission: Admission) ->
         let pods = scene.record("Pod").await?;
         scene.create(&gang(2, "1")).await?;
         scene.see_so_many("running", 2, is_running).await?;
-        let more: json_patch::Patch = serde_json::from_value(json!([{
-            "op": "replace",
-            "path": "/spec/template/spec/containers/0/resources/requests/cpu",
-            "value": "2",
-        }]))?;
-        let (api, params) = (scene.api("StatefulSet"), PatchParams::default());
-        let patch = Patch::Json::<()>(more);
-        persist(async || api.patch("s", &params, &patch).await).await?;
-        // A controller that has not seen it yet would make the pods of before again.
-        scene
-            .see("StatefulSet", "s", "seen by its controller", |set| {
-                set["status"]["observedGeneration"] == set["metadata"]["generation"]
-            })
-            .await?;
+        ask_for_more(scene).await?;
         for name in ["s-0", "s-1"] {
             scene.delete("Pod", name).await?;
         }
-        let has_more = |workload: &Value| {
-            is_admitted(workload) && workload["spec"]["podSets"][0]["requests"]["cpu"] == "2"
-        };
-        see_group(scene, "admitted with more", has_more).await?;
-        scene.see_so_many("running", 2, is_running).await?;
+        see_more_admitted(scene).await?;
         let history = scene.history("Pod", &pods).await?;
         check_usage(&history, "cpu", "4", |_| true).map(drop)
     })
     .await
+}
+
+/// One pod waits that asks for more than was admitted, and the other runs as before: both are queued again.
+async fn a_gang_made_again_in_part_for_more_is_queued_with_that(
+    admission: Admission,
+) -> Result<()> {
+    play(admission, "gang-part", async |scene| {
+        scene.queue(&[quota("cpu", "4")]).await?;
+        let pods = scene.record("Pod").await?;
+        scene.create(&gang(2, "1")).await?;
+        scene.see_so_many("running", 2, is_running).await?;
+        ask_for_more(scene).await?;
+        scene.delete("Pod", "s-1").await?;
+        see_more_admitted(scene).await?;
+        let history = scene.history("Pod", &pods).await?;
+        check_usage(&history, "cpu", "4", |_| true).map(drop)
+    })
+    .await
+}
+
+/// Its controller restarts it, as one does that deletes all pods of a group when one fails; and then makes no more.
+async fn a_gang_without_pods_keeps_its_quota_for_a_moment(admission: Admission) -> Result<()> {
+    play(admission, "gang-restart", async |scene| {
+        scene.queue(&[quota("cpu", "2")]).await?;
+        scene.create(&gang(2, "1")).await?;
+        scene.see_so_many("running", 2, is_running).await?;
+        let before = see_group(scene, "admitted", is_admitted).await?;
+        let scale = async |replicas: u32| {
+            let spec = json!({"spec": {"replicas": replicas}});
+            scene.merge("StatefulSet", "s", spec).await
+        };
+        scene
+            .create(&Pod::new("other").queue("q").cpu("2").json())
+            .await?;
+        scale(0).await?;
+        for name in ["s-0", "s-1"] {
+            scene.see_gone("Pod", name).await?;
+        }
+        scale(2).await?;
+        for name in ["s-0", "s-1"] {
+            scene.see("Pod", name, "running", is_running).await?;
+        }
+        let after = see_group(scene, "still admitted", is_admitted).await?;
+        assert_eq!(before["metadata"]["uid"], after["metadata"]["uid"]);
+        assert_eq!(condition(&after, "Evicted"), None, "{after}");
+        ensure!(has_queue_gate(&scene.get("Pod", "other").await?));
+
+        scale(0).await?;
+        scene.see("Pod", "other", "running", is_running).await?;
+        let left = see_group(scene, "evicted", |workload| {
+            condition(workload, "Evicted").is_some_and(|(_, reason, _)| reason == "PodsGone")
+        })
+        .await?;
+        assert_eq!(before["metadata"]["uid"], left["metadata"]["uid"]);
+        Ok(())
+    })
+    .await
+}
+
+/// The template of the gang asks for 2 cpus, and its controller has seen that: it would make the pods of before again.
+async fn ask_for_more(scene: &Scene<'_>) -> Result<()> {
+    let more: json_patch::Patch = serde_json::from_value(json!([{
+        "op": "replace",
+        "path": "/spec/template/spec/containers/0/resources/requests/cpu",
+        "value": "2",
+    }]))?;
+    let (api, params) = (scene.api("StatefulSet"), PatchParams::default());
+    let patch = Patch::Json::<()>(more);
+    persist(async || api.patch("s", &params, &patch).await).await?;
+    // A controller that has not seen it yet would make the pods of before again.
+    scene
+        .see("StatefulSet", "s", "seen by its controller", |set| {
+            set["status"]["observedGeneration"] == set["metadata"]["generation"]
+        })
+        .await?;
+    Ok(())
+}
+
+async fn see_more_admitted(scene: &Scene<'_>) -> Result<()> {
+    let has_more = |workload: &Value| {
+        is_admitted(workload) && workload["spec"]["podSets"][0]["requests"]["cpu"] == "2"
+    };
+    see_group(scene, "admitted with more", has_more).await?;
+    scene.see_so_many("running", 2, is_running).await.map(drop)
 }
 
 /// A pod that left would free a place for another one, and run on.
