@@ -10,5 +10,6 @@ mod live_cluster;
 mod live_forms;
 mod live_refused;
 mod proxies;
+mod public_traces;
 mod simulate;
 mod web;

@@ -12,10 +12,10 @@ const QUEUES: &str = "-f queues.yaml";
 const ALL: &str = "-f queues.yaml -f jobs.yaml --trace trace.csv";
 
 /// How a run of the plugin ended.
-struct Run {
-    code: Option<i32>,
+pub(crate) struct Run {
+    pub(crate) code: Option<i32>,
     stdout: String,
-    stderr: String,
+    pub(crate) stderr: String,
 }
 
 impl Run {
@@ -29,13 +29,13 @@ impl Run {
         format!("{stdout}--- errors\n{stderr}--- exit code {code:?}\n")
     }
 
-    fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.stdout).unwrap()
     }
 }
 
 /// Simulates in the directory `directory`. Words are divided by spaces.
-fn simulate_in(directory: &Path, arguments: &str, stdin: &str) -> Run {
+pub(crate) fn simulate_in(directory: &Path, arguments: &str, stdin: &str) -> Run {
     let mut plugin = Command::new(env!("CARGO_BIN_EXE_kubectl-sluice"))
         .arg("simulate")
         .args(arguments.split(' '))
