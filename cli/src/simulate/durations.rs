@@ -1,5 +1,6 @@
 //! How long jobs run that have finished, and what follows for jobs like them: those of the same LocalQueue, kind and
-//! requests, or else of ever less in common. Pure: chance is handed in.
+//! requests, or else of ever less in common. Jobs that still run may count, too, as far as they have run: of jobs that began
+//! at one time, the shortest finish first, and by themselves they say too little. Pure: chance is handed in.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,6 +16,9 @@ const SEEN_MIN: usize = 5;
 const OVERDUE_REST_MIN: u32 = 100;
 /// Durations that are kept of each group, those seen first.
 const KEPT_MAX: usize = 10_000;
+/// All jobs, as parts of them are counted, and by how much such a part may be rounded.
+const ALL: u64 = 1_000_000_000_000;
+const ROUNDED: u64 = ALL / 1_000_000;
 
 /// A job that has finished.
 #[derive(Debug, Clone)]
@@ -51,10 +55,23 @@ pub enum Source {
 pub enum Likely<'a> {
     /// So long.
     Known(Duration),
-    /// As long as one of these, which are in order.
-    AsSeen(&'a [Duration]),
+    /// As long as one of these.
+    AsSeen(Ran<'a>),
     /// It has run for so long, which is longer than it was to.
     Overdue(Duration),
+}
+
+/// How long jobs ran that have something in common.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Ran<'a> {
+    /// Those that have finished, the shortest first.
+    finished: &'a [Duration],
+    /// The part of all jobs that run for longer than each of those; empty if each counts as much as any other.
+    longer: &'a [u64],
+    /// The part of all jobs that one of these is of.
+    of: u64,
+    /// The longest that any has run, finished or not.
+    longest: Duration,
 }
 
 /// A job whose duration is asked for.
@@ -72,9 +89,19 @@ pub struct Asked<'a> {
     pub runs_for: Duration,
 }
 
-/// The durations that were seen, the shortest first.
+/// The durations that were seen.
 #[derive(Debug, Clone, Default)]
-pub struct Durations(BTreeMap<Alike, Vec<Duration>>);
+pub struct Durations(BTreeMap<Alike, Group>);
+
+/// Those of jobs that have something in common, the shortest first.
+#[derive(Debug, Clone, Default)]
+struct Group {
+    finished: Vec<Duration>,
+    /// How long those have run that still do.
+    running: Vec<Duration>,
+    /// As in [`Ran`].
+    longer: Vec<u64>,
+}
 
 /// What jobs have in common.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -108,11 +135,26 @@ impl Durations {
             ran,
         } = seen;
         for (alike, _) in alike(&queue, &kind, &pod_sets) {
-            let kept = self.0.entry(alike).or_default();
+            let kept = &mut self.0.entry(alike).or_default().finished;
             if kept.len() < KEPT_MAX {
                 let place = kept.partition_point(|other| *other <= ran);
                 kept.insert(place, ran);
             }
+        }
+    }
+
+    /// Takes note of jobs that run, all at once, after those that have finished.
+    pub fn note_running<'a>(&mut self, jobs: impl Iterator<Item = Asked<'a>>) {
+        for job in jobs.filter(|job| !job.runs_for.is_zero()) {
+            for (alike, _) in alike(job.queue, job.kind, job.pod_sets) {
+                // What still runs says nothing where nothing has finished.
+                if let Some(group) = self.0.get_mut(&alike) {
+                    group.running.push(job.runs_for);
+                }
+            }
+        }
+        for group in self.0.values_mut() {
+            group.count_running();
         }
     }
 
@@ -138,37 +180,92 @@ impl Durations {
     /// The same from finished jobs: of one that runs already, those count that ran for longer.
     fn seen(&self, job: Asked<'_>) -> Option<(Source, Likely<'_>)> {
         let groups = alike(job.queue, job.kind, job.pod_sets).map(|(alike, source)| {
-            let known = self.0.get(&alike).map_or(&[][..], Vec::as_slice);
-            let first = known.partition_point(|ran| *ran <= job.runs_for);
-            let first = if job.runs_for.is_zero() { 0 } else { first };
-            (source, known.get(first..).unwrap_or_default())
+            let group = self.0.get(&alike);
+            let ran = group.map(|group| group.longer_than(job.runs_for));
+            (source, ran.unwrap_or_default())
         });
-        let is_enough = |(_, ran): &&(Source, &[Duration])| SEEN_MIN <= ran.len();
+        let is_enough = |(_, ran): &&(Source, Ran<'_>)| SEEN_MIN <= ran.finished.len();
         let (source, ran) = groups.iter().find(is_enough).or(groups.last())?;
-        if !ran.is_empty() {
-            return Some((*source, Likely::AsSeen(ran)));
+        if !ran.finished.is_empty() {
+            return Some((*source, Likely::AsSeen(*ran)));
         }
         (!self.0.is_empty()).then_some((Source::Any, Likely::Overdue(job.runs_for)))
     }
 }
 
+impl Group {
+    /// Works out which part of all jobs runs for longer than each that has finished, if those count that run: the estimate
+    /// of Kaplan and Meier.
+    fn count_running(&mut self) {
+        if self.running.is_empty() {
+            return;
+        }
+        self.running.sort_unstable();
+        let all = self.finished.len().saturating_add(self.running.len());
+        let mut longer = ALL;
+        let finished = self.finished.iter().enumerate();
+        let parts = finished.map(|(before, ran)| {
+            let running = self.running.partition_point(|so_far| so_far < ran);
+            let left = all.saturating_sub(before).saturating_sub(running).max(1);
+            let left = u64::try_from(left).unwrap_or(u64::MAX);
+            longer = longer.saturating_mul(left - 1) / left;
+            longer
+        });
+        self.longer = parts.collect();
+    }
+
+    /// Those that ran for longer than so; all if it is nothing.
+    fn longer_than(&self, runs_for: Duration) -> Ran<'_> {
+        let first = self.finished.partition_point(|ran| *ran <= runs_for);
+        let first = if runs_for.is_zero() { 0 } else { first };
+        let before = first.checked_sub(1).and_then(|last| self.longer.get(last));
+        let ends = [self.finished.last(), self.running.last(), Some(&runs_for)];
+        Ran {
+            finished: self.finished.get(first..).unwrap_or_default(),
+            longer: self.longer.get(first..).unwrap_or_default(),
+            of: before.copied().unwrap_or(ALL),
+            longest: ends
+                .into_iter()
+                .flatten()
+                .max()
+                .copied()
+                .unwrap_or_default(),
+        }
+    }
+}
+
+impl Ran<'_> {
+    /// A duration that so many thousandths do not exceed.
+    fn within(self, thousandths: u16) -> Duration {
+        let Some(last) = self.longer.last() else {
+            let place = self.finished.len().saturating_mul(thousandths.into()) / 1000;
+            return self.finished.get(place).copied().unwrap_or_default();
+        };
+        let longer = self.of * u64::from(1000 - thousandths) / 1000;
+        let place = (self.longer).partition_point(|part| longer <= part.saturating_add(ROUNDED));
+        match self.finished.get(place) {
+            Some(ran) => *ran,
+            // As long as one of those that run, and nobody knows how long that is.
+            None => overdue(self.longest, longer.saturating_mul(1000) / (*last).max(1)),
+        }
+    }
+}
+
+/// Whatever has run for so long runs for as long again in half of the cases: how long in the case that so many thousandths
+/// exceed.
+fn overdue(runs_for: Duration, thousandths: u64) -> Duration {
+    let rest = u32::try_from(thousandths).unwrap_or(1000);
+    runs_for.saturating_mul(1000) / rest.clamp(OVERDUE_REST_MIN, 1000)
+}
+
 impl Likely<'_> {
     /// A duration that it does not exceed in so many thousandths of all cases.
     pub fn within(self, thousandths: u16) -> Duration {
-        let part = usize::from(thousandths.min(999));
+        let thousandths = thousandths.min(999);
         match self {
             Self::Known(takes) => takes,
-            Self::AsSeen(ran) => {
-                let place = ran.len().saturating_mul(part) / 1000;
-                ran.get(place).copied().unwrap_or_default()
-            }
-            // Whatever has run for so long runs for as long again in half of the cases.
-            Self::Overdue(runs_for) => {
-                let rest = u32::try_from(1000 - part)
-                    .unwrap_or(1)
-                    .max(OVERDUE_REST_MIN);
-                runs_for.saturating_mul(1000) / rest
-            }
+            Self::AsSeen(ran) => ran.within(thousandths),
+            Self::Overdue(runs_for) => overdue(runs_for, u64::from(1000 - thousandths)),
         }
     }
 }
@@ -284,6 +381,26 @@ mod tests {
             said: None,
             runs_for: seconds(0),
         };
+        // Of five that began, one has finished after 10 s and one after 40 s; three still run, for 5 s, 20 s and 50 s.
+        let mut durations = noted(&[("q", "Job", 2, &[10, 40])]);
+        let running = [5, 20, 50].map(|runs_for| Asked {
+            runs_for: seconds(runs_for),
+            ..asked
+        });
+        durations.note_running(running.into_iter());
+        let (_, likely) = durations.likely(asked, None).unwrap();
+        let found = [0, 240, 260, 610, 630, 999].map(|part| likely.within(part).as_secs());
+        assert_eq!(found, [10, 10, 40, 40, 50, 500]);
+        // One that has run for 10 s is one of the rest: half of them take no longer than 40 s.
+        let (_, likely) = durations.likely(running[0], None).unwrap();
+        assert_eq!(likely.within(0), seconds(10));
+        let later = Asked {
+            runs_for: seconds(15),
+            ..asked
+        };
+        let (_, likely) = durations.likely(later, None).unwrap();
+        let found = [0, 490, 510].map(|part| likely.within(part).as_secs());
+        assert_eq!(found, [40, 40, 51]);
         let default = Some((Source::Default, Likely::Known(seconds(3))));
         assert_eq!(noted(&[]).likely(asked, Some(seconds(3))), default);
         let rest: Vec<u64> = [0, 500, 900, 999]

@@ -68,6 +68,7 @@ fn seen(quotas: &Quotas, jobs: &[Job], play: &Play, now: Time) -> (Input, Vec<us
         input.jobs.push(input_job(job, id_of(index), start, &kind));
     }
     input.seen = numbers.len();
+    input.note_running();
     (input, numbers)
 }
 

@@ -19,6 +19,9 @@ use crate::simulate::units::Seconds;
 /// plays do, as nobody knows what is not seen.
 const EARLIEST: usize = 5;
 const LATEST: usize = 95;
+/// Thousandths of the jobs that run as long as others of their sort do: users start many jobs that are alike, and these end
+/// early or late together.
+const TOGETHER: u16 = 500;
 
 /// What a job shares quota with, by name; none if it is in no ClusterQueue.
 pub(super) fn tree_of(job: &InputJob, quotas: &Quotas) -> Option<String> {
@@ -41,6 +44,9 @@ pub(super) struct Chosen<'a> {
     arrivals: Option<Arrivals>,
     /// These jobs as they would come anew, and how long they would run.
     alike: Vec<(Job, Option<Likely<'a>>)>,
+    /// The sort of each of those: the first of them are the jobs that are played.
+    sorts: Vec<usize>,
+    sorts_len: usize,
 }
 
 impl<'a> Chosen<'a> {
@@ -99,6 +105,13 @@ impl<'a> Chosen<'a> {
         let ended = finished.iter().filter(|job| is_of_tree(job));
         let known: Vec<&InputJob> = chosen.input.iter().chain(ended).collect();
         chosen.arrivals = Arrivals::of(&known, now);
+        let mut sorts = BTreeMap::new();
+        for job in &known {
+            let next = sorts.len();
+            let sort = sorts.entry((&job.queue, &job.kind, &job.pod_sets));
+            chosen.sorts.push(*sort.or_insert(next));
+        }
+        chosen.sorts_len = sorts.len();
         // Whatever comes is like one of these, but new.
         let known: Vec<InputJob> = known
             .into_iter()
@@ -147,9 +160,16 @@ impl<'a> Chosen<'a> {
     /// The jobs, each with a duration that is as likely as any other, and jobs that may come.
     pub(super) fn drawn(&self, chance: &mut Chance) -> Vec<Job> {
         let mut drawn = Vec::with_capacity(self.jobs.len());
-        for (job, (_, likely)) in self.jobs.iter().zip(&self.likely) {
+        let together: Vec<u16> = (0..self.sorts_len).map(|_| chance.thousandths()).collect();
+        let lasts = |index: usize, likely: Likely<'_>, chance: &mut Chance| {
+            let own = chance.thousandths();
+            let sort = self.sorts.get(index).and_then(|sort| together.get(*sort));
+            let sort = sort.filter(|_| chance.thousandths() < TOGETHER);
+            likely.within(sort.copied().unwrap_or(own))
+        };
+        for (index, (job, (_, likely))) in self.jobs.iter().zip(&self.likely).enumerate() {
             drawn.push(Job {
-                duration: likely.within(chance.thousandths()),
+                duration: lasts(index, *likely, chance),
                 ..job.clone()
             });
         }
@@ -159,7 +179,7 @@ impl<'a> Chosen<'a> {
                 drawn.push(Job {
                     arrival: at,
                     created: at.as_millis(),
-                    duration: likely.within(chance.thousandths()),
+                    duration: lasts(index, *likely, chance),
                     ..job.clone()
                 });
             }

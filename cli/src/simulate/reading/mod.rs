@@ -108,6 +108,22 @@ pub struct Input {
     pub notes: Vec<String>,
 }
 
+impl Input {
+    /// Has the jobs of a cluster that still run count for how long jobs run.
+    pub fn note_running(&mut self) {
+        let Self {
+            jobs,
+            durations,
+            now: Some(now),
+            ..
+        } = self
+        else {
+            return;
+        };
+        durations.note_running(jobs.all().iter().map(|job| job.asked(*now)));
+    }
+}
+
 /// Reads all that is given.
 ///
 /// # Errors
