@@ -21,7 +21,7 @@ const EARLIEST: usize = 5;
 const LATEST: usize = 95;
 /// Thousandths of the jobs that run as long as others of their sort do: users start many jobs that are alike, and these end
 /// early or late together.
-const TOGETHER: u16 = 500;
+const TOGETHER: u16 = 600;
 
 /// What a job shares quota with, by name; none if it is in no ClusterQueue.
 pub(super) fn tree_of(job: &InputJob, quotas: &Quotas) -> Option<String> {
