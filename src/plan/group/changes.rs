@@ -8,7 +8,7 @@ use sluice_crds::WorkloadSpec;
 use sluice_kinds::pod::{PodGroup, PodPhase};
 use sluice_kinds::view::LabelledQueue;
 
-use super::members::{asks_for, counted, group, role_of};
+use super::members::{asks_for, counted, role_of};
 use crate::cache::{PodKey, PodRecord, WorkloadRecord};
 use crate::plan::evictions::cause::Cause;
 use crate::plan::workload::priority::{NoPriority, Priority};
@@ -28,7 +28,7 @@ pub(super) fn change(
     record: &WorkloadRecord,
     priority: &dyn Fn(&PodRecord) -> Result<Priority, NoPriority>,
 ) -> Option<Change> {
-    let said = pods.first().and_then(|(_, first)| group(first))?;
+    let said = pods.first().and_then(|(_, first)| first.group())?;
     if live_pods == 0 && asks_otherwise(pods, record, said) {
         return Some(Change::Evict(Cause::pods_changed()));
     }
@@ -39,7 +39,7 @@ pub(super) fn change(
     let oldest = *staying.first()?;
     if record.is_made_again {
         // Before all of them are there, what the others will say is not known.
-        let total = usize::try_from(group(oldest)?.total).unwrap_or(usize::MAX);
+        let total = usize::try_from(oldest.group()?.total).unwrap_or(usize::MAX);
         let complete = staying.get(..total)?;
         // A pod that somebody else has put among them must not stop the others.
         if complete.iter().any(|pod| pod.owner.is_none()) {

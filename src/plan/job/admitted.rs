@@ -2,7 +2,7 @@
 //! progress is passed on. How an evicted job stops: `plan/eviction_steps.rs`.
 
 use sluice_crds::WorkloadSpec;
-use sluice_crds::reasons::{event, eviction};
+use sluice_crds::reasons::event;
 use sluice_kinds::gates::GateState;
 use sluice_kinds::hold::Hold;
 use sluice_kinds::view::{LabelledQueue, PodSetView};

@@ -7,11 +7,7 @@ use super::*;
 fn defaults() -> PodDefaults {
     PodDefaults {
         container_requests: [("memory".to_owned(), 64 * NANOS)].into(),
-        overheads: [(
-            "kata".to_owned(),
-            [("cpu".to_owned(), NANOS / 4)].into(),
-        )]
-        .into(),
+        overheads: [("kata".to_owned(), [("cpu".to_owned(), NANOS / 4)].into())].into(),
     }
 }
 

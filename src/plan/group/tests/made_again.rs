@@ -57,7 +57,8 @@ fn the_workload_of_pods_that_are_made_again_stays_after_each_eviction() {
         assert_eq!(kept_for(&record, now), Some(REPLACED_WITHIN), "{hour}");
         let admission = made_again(&admitted()).1.status.admission.unwrap();
         record.status = workload::admitted(&record, admission, false, now);
-        let requeued = conditions::find(&record.status.conditions, ConditionType::Requeued).unwrap();
+        let requeued =
+            conditions::find(&record.status.conditions, ConditionType::Requeued).unwrap();
         assert_eq!(
             (&*requeued.status, &*requeued.reason),
             ("False", "Admitted")
