@@ -320,9 +320,9 @@ pub struct ChildKind {
     #[schemars(length(max = 16), inner(length(min = 1, max = 317)), extend("x-kubernetes-list-type" = "set"))]
     pub made_by: Vec<String>,
     /// For objects that the controller makes to clean up after an object, such as the Job by which KubeRay
-    /// deletes the data of a RayCluster: what the one pod of such an object requests at most. It then runs
-    /// although its owner is not admitted, as the owner can't go before it has ended. It uses quota of the
-    /// owner's queue meanwhile. Absent: children run only while their owner is admitted.
+    /// deletes the data of a RayCluster: what the one pod of such an object requests at most. One for each
+    /// owner then runs for up to ten minutes although the owner is not admitted, as the owner can't go before
+    /// it has ended. It uses no quota. Absent: children run only while their owner is admitted.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("maxProperties" = 64))]
     pub cleanup_requests: ResourceList,

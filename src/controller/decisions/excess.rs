@@ -2,16 +2,14 @@
 //! and it is for the controller of their owner to resume them. Each is found twice, a second apart, so
 //! that what is seen of owner and children belongs together.
 //!
-//! What cleans up after its owner nobody would resume, and the owner is not gone before that has ended: it runs on if its
-//! JobKind says so, and is counted beside.
+//! What cleans up after its owner nobody would resume, and the owner is not gone before that has ended: it runs on if the
+//! JobKind of its owner says so.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use k8s_openapi::jiff::Timestamp;
 use sluice_crds::ResourceList;
-use sluice_engine::{Event, LocalQueueKey, Workload};
-use sluice_kinds::view::LabelledQueue;
 use tracing::warn;
 
 use super::child_suspensions::ChildSuspension;
@@ -19,7 +17,7 @@ use crate::api::fair_queue::FairQueue;
 use crate::cache::pod::{CHAIN_MAX, OwnerRef};
 use crate::cache::{JobKey, JobRecord, Subject, Uid};
 use crate::controller::Controller;
-use crate::plan::children::cleanup::Cleanup;
+use crate::plan::children::cleanup::{self, Cleanup};
 use crate::plan::children::excess::{Excess, RunningChild, excess, note};
 use crate::plan::children::lineage::Known;
 use crate::plan::{JobPatch, JobPurpose, Write};
@@ -41,10 +39,6 @@ pub struct ExcessChildren {
     /// Those whose pods were born with the label by which they are watched, also while they are suspended: who takes the
     /// label away may suspend them before.
     labelled: HashMap<JobKey, Uid>,
-    /// Those that clean up after their owner, and ask for no more than their JobKind allows that.
-    cleanups: BTreeMap<JobKey, Cleanup>,
-    /// Of these, the ones whose usage the engine has been told.
-    counted: BTreeSet<Uid>,
     /// The namespace whose turn was last.
     last: Option<Arc<str>>,
 }
@@ -53,6 +47,8 @@ pub struct ExcessChildren {
 #[derive(Default)]
 struct Family {
     children: BTreeMap<JobKey, RunningChild>,
+    /// Those of them that may clean up after their owner.
+    cleanups: BTreeMap<JobKey, Cleanup>,
     /// Whether one was seen since they were judged.
     is_changed: bool,
     /// Those that were found in the last round, and have not been seen since.
@@ -62,9 +58,9 @@ struct Family {
 impl ExcessChildren {
     /// Forgets a child, and returns what was known of it.
     pub fn forget(&mut self, key: &JobKey) -> Option<RunningChild> {
-        self.cleanups.remove(key);
         let root = self.roots.remove(key)?;
         let family = self.families.get_mut(&root)?;
+        family.cleanups.remove(key);
         let known = family.children.remove(key);
         family.suspects.remove(key);
         if family.children.is_empty() {
@@ -108,21 +104,22 @@ impl ExcessChildren {
         }
     }
 
-    /// Notes what has been cleaning up for too long: it is judged again.
-    fn note_late(&mut self, now: Timestamp) {
-        for cleanup in self.cleanups.values_mut() {
-            if cleanup.turns_late(now)
-                && let Some(family) = self.families.get_mut(&cleanup.root)
-            {
-                family.is_changed = true;
-            }
+    /// What has been cleaning up for too long is judged like any other child.
+    fn forget_late_cleanups(&mut self, now: Timestamp) {
+        for family in self.families.values_mut() {
+            let before = family.cleanups.len();
+            family.cleanups.retain(|_, cleanup| !cleanup.is_late(now));
+            family.is_changed |= family.cleanups.len() < before;
         }
     }
 
-    fn put(&mut self, root: Uid, key: &JobKey, child: RunningChild) {
+    fn put(&mut self, root: Uid, key: &JobKey, child: RunningChild, cleanup: Option<Cleanup>) {
         self.roots.insert(key.clone(), root.clone());
         let family = self.families.entry(root).or_default();
         family.children.insert(key.clone(), child);
+        if let Some(cleanup) = cleanup {
+            family.cleanups.insert(key.clone(), cleanup);
+        }
         family.is_changed = true;
     }
 
@@ -155,11 +152,8 @@ impl Controller {
         let was_labelled = self.excess_children.note_labels(key, record);
         if let Some(child) = RunningChild::read(record, known.as_ref(), was_labelled) {
             let limits = self.limits_of_cleanup(key, record);
-            let cleanup = limits.and_then(|limits| Cleanup::read(&child, record, &root, &limits));
-            if let Some(cleanup) = cleanup {
-                self.excess_children.cleanups.insert(key.clone(), cleanup);
-            }
-            self.excess_children.put(root, key, child);
+            let cleanup = limits.and_then(|limits| Cleanup::read(&child, record, &limits));
+            self.excess_children.put(root, key, child, cleanup);
         }
     }
 
@@ -171,54 +165,10 @@ impl Controller {
         Some(declared.cleanup_requests.clone())
     }
 
-    /// Makes the engine see what children use that clean up after an object without quota. Their pods may be none that are
-    /// watched: templates get the label for that when their object is released, and this one may never have been.
-    fn count_cleanups(&mut self) {
-        self.excess_children.note_late(self.now.wall);
-        let cleanups = self.excess_children.cleanups.iter();
-        let told: Vec<_> = cleanups
-            .filter_map(|(key, cleanup)| {
-                Some((cleanup.uid.clone(), self.usage_of_cleanup(key, cleanup)?))
-            })
-            .collect();
-        let counted: BTreeSet<Uid> = told.iter().map(|(uid, _)| uid.clone()).collect();
-        let before = std::mem::replace(&mut self.excess_children.counted, counted.clone());
-        for uid in before.difference(&counted) {
-            let subject = Subject::Job(uid.clone());
-            if self.objects.is_known(&subject) {
-                // It is queued by itself by now.
-                self.sync_workload(&subject);
-            } else {
-                self.engine.apply(Event::RemoveWorkload(subject.id()));
-            }
-        }
-        for (_, workload) in told {
-            self.engine.apply(Event::UpsertWorkload(workload));
-        }
-    }
-
-    /// What a child uses that cleans up after an object without quota, in the queue of that one.
-    fn usage_of_cleanup(&self, key: &JobKey, cleanup: &Cleanup) -> Option<Workload> {
-        let root = Subject::Job(cleanup.root.clone());
-        let (_, job) = self.objects.job_of(&root)?;
-        let LabelledQueue::Named(queue) = &job.queue else {
-            return None;
-        };
-        if self.holds_quota(&root) {
-            return None;
-        }
-        let queue = LocalQueueKey::new(key.namespace.clone(), queue.as_str());
-        let (cluster_queue, flavors) = self.cluster.first_choice(&queue)?;
-        let quota = self.engine.queue_quota(&cluster_queue.into());
-        let cohort = quota.and_then(|quota| quota.cohort);
-        let cohort = cohort.map(|cohort| cohort.to_string());
-        Some(cleanup.usage(queue, cluster_queue, cohort.as_deref(), flavors))
-    }
-
     /// Once a second: suspends children that have been found twice to run and may not. Each namespace has its turn: the
     /// many children of one keep nobody else's from being found.
     pub(in crate::controller) fn suspend_excess_children(&mut self) {
-        self.count_cleanups();
+        self.excess_children.forget_late_cleanups(self.now.wall);
         let mut confirmed: BTreeMap<Arc<str>, Vec<Found>> = BTreeMap::new();
         for root in self.excess_children.to_judge(self.seconds) {
             for found in self.judge(&root) {
@@ -241,24 +191,15 @@ impl Controller {
         let job = self.objects.job_of(&subject).map(|(_, job)| job);
         // Its Workload may go before it does.
         let job = job.filter(|job| !job.deleting || !self.is_still_in_use(&subject));
-        // In a queue that is not there nobody could count it.
-        let has_quota = self.holds_quota(&subject);
-        let is_unqueued = job.is_some_and(|job| job.queue == LabelledQueue::None);
+        let is_deleting = job.is_some_and(|job| job.deleting);
         let Some(family) = self.excess_children.families.get_mut(root) else {
             return Vec::new();
         };
         family.is_changed = false;
-        let (cleanups, counted) = (
-            &self.excess_children.cleanups,
-            &self.excess_children.counted,
-        );
-        let cleans_up = |key: &JobKey| {
-            let cleanup = cleanups.get(key).filter(|cleanup| !cleanup.is_late());
-            cleanup.is_some_and(|c| has_quota || is_unqueued || counted.contains(&c.uid))
-        };
-        let mut found = job.map_or_else(Vec::new, |job| excess(job, workload, &family.children));
-        found
-            .retain(|(key, excess)| matches!(excess, Excess::Unlabelled { .. }) || !cleans_up(key));
+        let cleanups = cleanup::may_run(&family.cleanups, root, is_deleting);
+        let found = job.map_or_else(Vec::new, |job| {
+            excess(job, workload, &family.children, &cleanups)
+        });
         // What can't be suspended, or was a moment ago, takes no turn of others.
         let (now, mut is_any_later) = (self.now.moment, false);
         let mut stops = |key: &JobKey| {

@@ -1,7 +1,8 @@
 //! Children that clean up after an object that is not admitted: the object is not gone before they have ended.
 
+use std::collections::BTreeSet;
+
 use super::*;
-use crate::cache::Uid;
 
 /// Jobs, whose controller makes a Job that cleans up and asks for so much at most.
 fn kind_with_cleanup(limits: &Value) -> Value {
@@ -45,76 +46,86 @@ impl Play {
         }
         is_stopped
     }
-
-    fn counts(&self, job: &str) -> bool {
-        let id = Subject::Job(Uid::from(format!("uid-{job}"))).id();
-        self.controller.engine.admission(&id).is_some()
-    }
 }
 
+/// What is done to the Job that cleans up, and to its owner.
+type Edit = fn(&mut Value, &mut Value);
+
 #[tokio::test]
-async fn what_cleans_up_runs_on_and_is_counted() {
-    let rows = [
+async fn what_cleans_up_runs_on() {
+    let little = json!({"cpu": "200m"});
+    let as_it_is: Edit = |_, _| {};
+    let rows: [(&str, &str, Value, Edit, bool); 6] = [
         (
             "as much as is allowed",
-            "main",
             "200m",
-            json!({"cpu": "200m"}),
+            little.clone(),
+            as_it_is,
             true,
         ),
-        (
-            "more than that",
-            "main",
-            "201m",
-            json!({"cpu": "200m"}),
-            false,
-        ),
+        ("more than that", "201m", little.clone(), as_it_is, false),
         (
             "another resource is allowed",
-            "main",
             "200m",
             json!({"memory": "1Gi"}),
+            as_it_is,
             false,
         ),
-        ("nothing is allowed", "main", "200m", json!({}), false),
+        ("nothing is allowed", "200m", json!({}), as_it_is, false),
         (
-            "no queue counts it",
-            "none",
+            "two pods",
+            "100m",
+            little.clone(),
+            |_, cleanup| cleanup["spec"]["parallelism"] = json!(2),
+            false,
+        ),
+        (
+            "its owner stays",
             "200m",
-            json!({"cpu": "200m"}),
+            little,
+            |root, _| root["metadata"]["deletionTimestamp"] = Value::Null,
             false,
         ),
     ];
-    for (name, queue, cpu, limits, runs_on) in rows {
+    for (name, cpu, limits, edit, runs_on) in rows {
         let mut play = Play::new();
         play.list_settings_of(&kind_with_cleanup(&limits));
-        play.list_jobs(jobs(queue, cpu));
+        let [mut root, mut cleanup] = jobs("main", cpu);
+        edit(&mut root, &mut cleanup);
+        play.list_jobs([root, cleanup]);
         assert_eq!(play.stops_child(4), !runs_on, "{name}");
-        assert_eq!(play.counts("cleanup"), runs_on, "{name}");
     }
 }
 
+/// The controller makes no more, and whoever may create Jobs could.
 #[tokio::test]
-async fn it_is_counted_until_it_has_ended_and_runs_no_longer_than_ten_minutes() {
-    for is_ended in [true, false] {
-        let mut play = Play::new();
-        play.list_settings_of(&kind_with_cleanup(&json!({"cpu": "1"})));
-        let [root, mut cleanup] = jobs("main", "1");
-        play.list_jobs([root, cleanup.clone()]);
-        assert!(!play.stops_child(500));
-        assert!(play.counts("cleanup"));
-        if is_ended {
-            let complete = json!({"type": "Complete", "status": "True"});
-            cleanup["status"] = json!({"succeeded": 1, "conditions": [complete]});
-            cleanup["metadata"]["resourceVersion"] = json!("30");
-            let jobs = play.jobs.clone().unwrap();
-            play.observe(&jobs, Change::Applied(seen(cleanup)));
+async fn one_cleans_up_after_each_owner() {
+    let mut play = Play::new();
+    play.list_settings_of(&kind_with_cleanup(&json!({"cpu": "1"})));
+    let [root, first] = jobs("main", "1");
+    let mut second = first.clone();
+    second["metadata"]["name"] = json!("second");
+    second["metadata"]["uid"] = json!("uid-second");
+    second["metadata"]["creationTimestamp"] = json!("2026-11-23T12:00:00Z");
+    play.list_jobs([second, root, first]);
+    let mut stopped = BTreeSet::new();
+    for _ in 0..4 {
+        play.pass(Duration::from_secs(1));
+        play.handle(Input::Tick);
+        for output in play.controller.cycle(play.now) {
+            if let Output::SuspendChild(suspension) = output {
+                stopped.insert(suspension.key.name.to_string());
+            }
         }
-        assert_eq!(play.stops_child(120), !is_ended);
-        assert_eq!(
-            play.counts("cleanup"),
-            !is_ended,
-            "until it is seen to be suspended"
-        );
     }
+    assert_eq!(stopped, BTreeSet::from(["second".to_owned()]));
+}
+
+#[tokio::test]
+async fn it_runs_no_longer_than_ten_minutes() {
+    let mut play = Play::new();
+    play.list_settings_of(&kind_with_cleanup(&json!({"cpu": "1"})));
+    play.list_jobs(jobs("main", "1"));
+    assert!(!play.stops_child(500));
+    assert!(play.stops_child(120));
 }

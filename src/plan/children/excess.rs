@@ -1,7 +1,7 @@
 //! Children of an object that is queued as a whole, as the Jobs of a JobSet are: they run together on what that one
 //! was admitted with. Says which of them may not run. Whose child an object is says `lineage.rs`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::jiff::Timestamp;
 use sluice_crds::quantity::NANOS;
@@ -128,7 +128,8 @@ impl RunningChild {
     }
 }
 
-/// Which of the `children` that run may not, and why. All belong to `root`, whose Workload is `workload`.
+/// Which of the `children` that run may not, and why. All belong to `root`, whose Workload is `workload`. Those of `besides`
+/// may run whatever it was admitted with.
 ///
 /// A child draws on what its owner asks for, if that runs too, and then on what `root` was admitted with: the Jobs of a
 /// JobSet of a TrainJob are not counted beside the JobSet. What can't be suspended draws like the others, and is stopped
@@ -137,6 +138,7 @@ pub fn excess<'a>(
     root: &JobRecord,
     workload: Option<&WorkloadRecord>,
     children: &'a BTreeMap<JobKey, RunningChild>,
+    besides: &BTreeSet<&JobKey>,
 ) -> Vec<(&'a JobKey, Excess)> {
     let admitted = workload.filter(|record| record.holds_quota());
     let has_finished = root.finished().is_some();
@@ -149,19 +151,20 @@ pub fn excess<'a>(
     if root.hold != Hold::Suspend || may_end || is_left || !is_held(root) {
         return Vec::new();
     }
+    let judged = children.iter().filter(|(key, _)| !besides.contains(key));
     let Some(record) = admitted else {
         let why = if has_ended {
             Excess::Finished
         } else {
             Excess::NotAdmitted
         };
-        let all = children.iter().filter(|(_, child)| child.has_pods());
+        let all = judged.filter(|(_, child)| child.has_pods());
         return all.map(|(key, _)| (key, why.clone())).collect();
     };
     let by_uid: HashMap<&Uid, &RunningChild> = (children.values())
         .map(|child| (&child.uid, child))
         .collect();
-    let mut in_order: Vec<_> = (children.iter())
+    let mut in_order: Vec<_> = judged
         .map(|(key, child)| (owners(child, &by_uid), key, child))
         .collect();
     in_order.sort_by_key(|(owners, _, child)| (owners.len(), child.place()));
@@ -170,13 +173,13 @@ pub fn excess<'a>(
         root: amounts_of(record),
         owners: HashMap::default(),
     };
-    let judged = in_order.into_iter().filter_map(|(owners, key, child)| {
+    let found = in_order.into_iter().filter_map(|(owners, key, child)| {
         let pod_set = child.unlabelled.clone();
         let excess = (left.draw(&owners, child))
             .or_else(|| pod_set.map(|pod_set| Excess::Unlabelled { pod_set }));
         excess.map(|excess| (key, excess))
     });
-    judged.collect()
+    found.collect()
 }
 
 /// The owners of a child that run too, the nearest first.

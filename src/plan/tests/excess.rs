@@ -1,6 +1,6 @@
 //! What children of an admitted object may run on.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use sluice_crds::Quantity;
 
@@ -48,7 +48,7 @@ fn found(workload: Option<Value>, children: &BTreeMap<JobKey, RunningChild>) -> 
         workload.map(|value| WorkloadRecord::read(serde_json::from_value(value).unwrap()).unwrap());
     let record = workload.as_ref().map(|(_, record)| record);
     let root = read(&kind(), &queued(false));
-    let mut names: Vec<_> = excess(&root, record, children)
+    let mut names: Vec<_> = excess(&root, record, children, &BTreeSet::new())
         .into_iter()
         .map(|(key, _)| key.name.to_string())
         .collect();
@@ -137,7 +137,7 @@ fn children_run_after_the_end_as_long_as_the_quota_is_not_free() {
     let found = |root: &Value, workload: Value| {
         let (_, record) = WorkloadRecord::read(serde_json::from_value(workload).unwrap()).unwrap();
         let root = read(&kind(), root);
-        let found = excess(&root, Some(&record), &children).into_iter();
+        let found = excess(&root, Some(&record), &children, &BTreeSet::new()).into_iter();
         let told = found.map(|(key, excess)| {
             let note = note(&excess, "Job \"train\"");
             (key.name.to_string(), note.reason)
@@ -160,7 +160,7 @@ fn a_child_that_has_lost_the_label_of_its_pods_is_found() {
     for (was_labelled, expected) in [(true, 1), (false, 0)] {
         let running = RunningChild::read(&child(&row, 1), None, was_labelled).unwrap();
         let children = BTreeMap::from([(key("a"), running)]);
-        let found = excess(&root, Some(&record), &children);
+        let found = excess(&root, Some(&record), &children, &BTreeSet::new());
         assert_eq!(found.len(), expected, "{was_labelled}");
         for (_, excess) in found {
             assert_eq!(
@@ -176,7 +176,7 @@ fn who_goes_is_told_what_the_others_use() {
     let children = running(&[("a", ROOT, 1, [1, 1]), ("b", ROOT, 2, [2, 2])]);
     let (_, record) = WorkloadRecord::read(serde_json::from_value(admitted()).unwrap()).unwrap();
     let root = read(&kind(), &queued(false));
-    let found = excess(&root, Some(&record), &children);
+    let found = excess(&root, Some(&record), &children, &BTreeSet::new());
     assert_eq!(
         note(&found[0].1, "Job \"train\"").message,
         "Suspended: it requests cpu 2, other objects that belong to Job \"train\" use 1, and Job \"train\" was admitted with 2; increase the requests of that object, or create this object without the owner reference, so that it is queued by itself"
