@@ -8,6 +8,6 @@ mod life_additions;
 mod orphans;
 mod partial_admission;
 mod pausing;
-mod stalls;
+pub mod stalls;
 mod suspension;
 mod terminating_namespace;

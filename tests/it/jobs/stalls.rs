@@ -13,7 +13,7 @@ use crate::support::pods::{Pod, is_terminating};
 use crate::support::{DEADLINE, Scene, bed, see_a_second_pass};
 
 /// A job whose status is written by the test alone, which counts as running while that says so.
-fn left_alone(job: Job) -> Job {
+pub fn left_alone(job: Job) -> Job {
     job.with(&["spec", "managedBy"], json!("tests.sluice.dev/nobody"))
 }
 
@@ -29,7 +29,7 @@ async fn free(scene: &Scene<'_>, job: &str) -> Result<()> {
     scene.see_gone("Job", job).await
 }
 
-async fn set_status(scene: &Scene<'_>, job: &str, status: Value) -> Result<()> {
+pub async fn set_status(scene: &Scene<'_>, job: &str, status: Value) -> Result<()> {
     let patch = Patch::Merge(json!({ "status": status }));
     let (api, params) = (scene.api("Job"), PatchParams::default());
     persist(async || api.patch_status(job, &params, &patch).await)
@@ -38,7 +38,7 @@ async fn set_status(scene: &Scene<'_>, job: &str, status: Value) -> Result<()> {
     Ok(())
 }
 
-fn now_is(conditions: &[(&str, &str)]) -> Value {
+pub fn now_is(conditions: &[(&str, &str)]) -> Value {
     let conditions = conditions.iter().map(|(kind, status)| {
         json!({"type": kind, "status": status, "reason": "Test", "message": "",
             "lastProbeTime": "2026-01-01T00:00:00Z", "lastTransitionTime": "2026-01-01T00:00:00Z"})
@@ -46,7 +46,7 @@ fn now_is(conditions: &[(&str, &str)]) -> Value {
     conditions.collect::<Vec<_>>().into()
 }
 
-fn is_released(job: &Value) -> bool {
+pub fn is_released(job: &Value) -> bool {
     job["spec"]["suspend"] == false
 }
 

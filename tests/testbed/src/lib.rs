@@ -43,6 +43,7 @@ mod sluice;
 mod wait;
 
 pub use controlplane::ControlPlane;
+pub use controlplane::certificates::Issued;
 pub use controlplane::components::Component;
 pub use controlplane::kubectl::KubectlOutput;
 pub use controlplane::nodes::NodeSpec;

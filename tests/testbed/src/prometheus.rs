@@ -1,10 +1,10 @@
-//! The real Prometheus, which reads Sluice's metrics and judges rules by them.
+//! The real Prometheus, which reads metrics of Sluice and of the API server, and judges rules by them.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, ensure};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::controlplane::ControlPlane;
 use crate::processes::http::get;
@@ -24,25 +24,34 @@ pub struct Prometheus {
 }
 
 impl Prometheus {
-    /// Starts one that reads the metrics of `target`, a host and port, each second, as those of a pod `sluice`, and judges
-    /// `rules`, the text of a rule file, as often. Builds it first when that was never done.
+    /// Starts one that reads the metrics of `pods` each second: of each its name, and the host and port of its metrics. It
+    /// reads what the API server counts of admission every four seconds: that is a small part of much text. It judges
+    /// `rules`, the text of a rule file, each second. Builds it first when that was never done.
     ///
     /// # Errors
     /// When it can't be built, refuses the rules, or does not get ready: with the end of its log.
-    pub async fn start(control_plane: &ControlPlane, target: &str, rules: &str) -> Result<Self> {
+    pub async fn start(
+        control_plane: &ControlPlane,
+        pods: &[(&str, &str)],
+        rules: &str,
+    ) -> Result<Self> {
         let [program, _] = tokio::task::spawn_blocking(Assets::ensure_prometheus).await??;
         let folder = control_plane.dir().join("prometheus");
         std::fs::create_dir_all(&folder)?;
         std::fs::write(folder.join("rules.yaml"), rules)?;
         let config = folder.join("prometheus.yaml");
-        let text = format!(
-            "global: {{scrape_interval: 1s, evaluation_interval: 1s}}\n\
-             rule_files: [rules.yaml]\n\
-             scrape_configs:\n\
-             - job_name: sluice\n  \
-               static_configs: [{{targets: ['{target}'], labels: {{pod: sluice}}}}]\n"
-        );
-        std::fs::write(&config, text)?;
+        let targets = pods
+            .iter()
+            .map(|(pod, target)| json!({"targets": [target], "labels": {"pod": pod}}));
+        let text = json!({
+            "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
+            "rule_files": ["rules.yaml"],
+            "scrape_configs": [
+                {"job_name": "sluice", "static_configs": targets.collect::<Vec<_>>()},
+                api_server(control_plane),
+            ],
+        });
+        std::fs::write(&config, text.to_string())?;
         let port = ports::free()?;
         let launch = Launch::new("prometheus", program)
             .arg(format!("--config.file={}", config.display()))
@@ -89,4 +98,25 @@ impl Prometheus {
             .filter_map(|alert| text(alert, "/labels/alertname"))
             .collect())
     }
+}
+
+/// How the API server's metrics are read.
+fn api_server(control_plane: &ControlPlane) -> Value {
+    let keys = control_plane.dir().join("pki");
+    let target = control_plane.server().trim_start_matches("https://");
+    json!({
+        "job_name": "apiserver",
+        "scheme": "https",
+        "scrape_interval": "4s",
+        "scrape_timeout": "4s",
+        "tls_config": {
+            "ca_file": keys.join("ca.crt"),
+            "cert_file": keys.join("kubernetes-admin.crt"),
+            "key_file": keys.join("kubernetes-admin.key"),
+        },
+        "static_configs": [{"targets": [target]}],
+        "metric_relabel_configs": [{
+            "action": "keep", "source_labels": ["__name__"], "regex": "apiserver_admission_.*",
+        }],
+    })
 }

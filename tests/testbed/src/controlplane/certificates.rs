@@ -2,12 +2,14 @@
 //! the front proxy's with a CA of its own, and the key that signs service account tokens. All new
 //! for every run, in the run's folder.
 
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use anyhow::Result;
 use rcgen::{
     BasicConstraints, Certificate, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa,
-    Issuer, KeyPair, KeyUsagePurpose,
+    Issuer, KeyPair, KeyUsagePurpose, date_time_ymd,
 };
 
 /// The common name of the certificate that the API server shows to the servers of aggregated APIs. The same as kubeadm's.
@@ -119,6 +121,41 @@ impl Certificates {
         std::fs::write(&files.0, certificate.pem())?;
         std::fs::write(&files.1, key.serialize_pem())?;
         Ok(files)
+    }
+}
+
+/// The certificate of a server, as somebody else issues it, and what belongs to it: all as PEM.
+#[derive(Debug)]
+pub struct Issued {
+    /// The certificate of its CA.
+    pub ca: String,
+    /// The certificate.
+    pub certificate: String,
+    /// Its key.
+    pub key: String,
+}
+
+impl Issued {
+    /// One for the server at this address, which was issued so long ago and ends after so long.
+    ///
+    /// # Errors
+    /// When it can't be made.
+    pub fn new(address: IpAddr, age: Duration, left: Duration) -> Result<Self> {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?;
+        let epoch = date_time_ymd(1970, 1, 1);
+        let (ca, issuer) = authority("sluice-testbed-issuer")?;
+        let mut params = CertificateParams::new([address.to_string()])?;
+        params.not_before = epoch + now.saturating_sub(age);
+        params.not_after = epoch + now.saturating_add(left);
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        let key = KeyPair::generate()?;
+        let certificate = params.signed_by(&key, &issuer)?;
+        Ok(Self {
+            ca: ca.pem(),
+            certificate: certificate.pem(),
+            key: key.serialize_pem(),
+        })
     }
 }
 
