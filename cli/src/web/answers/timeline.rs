@@ -5,8 +5,8 @@ use k8s_openapi::api::core::v1::Event;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
-use sluice_crds::reasons::event;
-use sluice_crds::{Admission, ConditionType, Workload};
+use sluice_crds::reasons::{event, eviction};
+use sluice_crds::{Admission, ConditionType, Workload, conditions};
 use sluice_kinds::gates::{self, GateRecord, GateState};
 
 use crate::live::explain::told_at;
@@ -84,6 +84,11 @@ pub fn turns(
     let known = turns.clone();
     let told = events.iter().map(of_event);
     turns.extend(told.filter(|told| !known.iter().any(|known| is_same(known, told))));
+    for turn in &mut turns {
+        if turn.message == turn.title {
+            turn.message.clear();
+        }
+    }
     let created = |metadata: &ObjectMeta| metadata.creation_timestamp.as_ref().map(|at| at.0);
     let queued = workload.and_then(|workload| created(&workload.metadata));
     let lifted = queued.or_else(|| object.and_then(|(_, metadata)| created(metadata)));
@@ -180,6 +185,7 @@ fn of_workload(workload: &Workload, turns: &mut Vec<Turn>) {
     let Some(status) = &workload.status else {
         return;
     };
+    let is_preempted = conditions::is_true(&status.conditions, ConditionType::Preempted);
     for condition in &status.conditions {
         let is_true = condition.status == "True";
         let Some(kind) = ConditionType::named(&condition.type_) else {
@@ -202,6 +208,12 @@ fn of_workload(workload: &Workload, turns: &mut Vec<Turn>) {
                 turn
             }
             (ConditionType::PodsReady, true) => Turn::of(condition, What::Ready, "Pods are ready"),
+            // The other condition tells more of it.
+            (ConditionType::Evicted, true)
+                if is_preempted && condition.reason == eviction::PREEMPTED =>
+            {
+                continue;
+            }
             (ConditionType::Evicted, true) => Turn::of(condition, What::Evicted, "Evicted"),
             (ConditionType::Preempted, true) => Turn::of(condition, What::Evicted, "Preempted"),
             (ConditionType::Requeued, true) => Turn::of(condition, What::Requeued, "Queued again"),
@@ -358,6 +370,24 @@ mod tests {
         2026-03-01T09:30:00Z Evicted: Preempted [Preempted] Preempted by Job "urgent" in the same ClusterQueue (higher priority)
         2026-03-01T09:31:00Z Requeued: Queued again [Preempted]
         2026-03-01T09:40:00Z Admitted: Admitted to ClusterQueue research [Admitted] 2 × main: cpu from spot
+        "#);
+    }
+
+    /// Two conditions are about it.
+    #[test]
+    fn a_preemption_is_told_once() {
+        let by = "Preempted by Job \"urgent\"";
+        let workload = workload(&json!({"conditions": [
+            condition("QuotaReserved", "False", "WaitingForQuota", "no quota is free", "31"),
+            condition("Evicted", "True", "Preempted", by, "30"),
+            condition("Preempted", "True", "InClusterQueue", by, "30"),
+            condition("Requeued", "True", "Evicted", "Queued again", "31"),
+        ]}));
+        assert_snapshot!(lines(&turns(None, Some(&workload), &[])), @r#"
+        2026-03-01T09:10:00Z Queued: Queued in LocalQueue main []
+        2026-03-01T09:30:00Z Evicted: Preempted [InClusterQueue] Preempted by Job "urgent"
+        2026-03-01T09:31:00Z Requeued: Queued again [Evicted]
+        2026-03-01T09:31:00Z Waiting: Waits for quota [WaitingForQuota] no quota is free
         "#);
     }
 
