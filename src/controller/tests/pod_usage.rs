@@ -72,7 +72,7 @@ impl Play {
     }
 }
 
-pub(super) fn found(owner: Option<Value>) -> Found {
+fn found(owner: Option<Value>) -> Found {
     let metadata = json!({"ownerReferences": owner.into_iter().collect::<Vec<_>>()});
     Found::Object(serde_json::from_value(metadata).unwrap())
 }

@@ -114,8 +114,9 @@ async fn alerts_fire_by_their_faults_and_stop() -> Result<()> {
         };
         let sluice = Sluice::install(&cp, options).await?;
         let bed = Bed { sluice, cp };
-        let test = async |scene: &Scene<'_>| play(&bed, scene, &troubles).await;
-        Scene::play(&bed.cp, &bed.sluice, "alerts", test).await
+        // They hold all that the faults need at once.
+        let test = async |scene: &Scene<'_>| Box::pin(play(&bed, scene, &troubles)).await;
+        Box::pin(Scene::play(&bed.cp, &bed.sluice, "alerts", test)).await
     })
     .await
 }

@@ -44,6 +44,7 @@ fn mk_served() -> Published {
         "suspend": {"type": "boolean"},
         "parallelism": integer,
         "completions": integer,
+        "backoffLimitPerIndex": integer,
         "managedBy": {"type": "string"},
         "template": open,
     }))
@@ -56,7 +57,7 @@ fn mk_sparkle(suspend: &str) -> Value {
 }
 
 const NO_FIELD: &str = "spec.suspend: Invalid value: \".spec.paused\": there is no field \"paused\" in \
-     .spec: there are completions, managedBy, parallelism, suspend, template";
+     .spec: there are backoffLimitPerIndex, completions, managedBy, parallelism, suspend, template";
 
 #[rstest]
 #[case::fits(".spec.suspend", mk_served(), "", "")]

@@ -15,6 +15,7 @@ fn document() -> Value {
                     "active": {"type": "integer"},
                     "ready": {"type": "integer"},
                     "succeeded": {"type": "integer"},
+                    "failedIndexes": {"type": "string"},
                     "terminating": {"type": "integer"},
                     "startTime": {"type": "string"},
                     "conditions": {"type": "array", "items": {"type": "object"}},
@@ -25,6 +26,7 @@ fn document() -> Value {
             "suspend": {"type": "boolean"},
             "parallelism": {"type": "integer"},
             "completions": {"type": "integer"},
+            "backoffLimitPerIndex": {"type": "integer"},
             "managedBy": {"type": "string"},
             "template": {"$ref": "#/components/schemas/Template"},
         }},
@@ -49,7 +51,7 @@ fn paths_must_be_there_and_be_of_the_right_type() {
     assert_eq!(
         problems(".spec.runPolicy.suspend", ".spec.template"),
         [
-            "spec.suspend: Invalid value: \".spec.runPolicy.suspend\": there is no field \"runPolicy\" in .spec: there are completions, managedBy, parallelism, suspend, template"
+            "spec.suspend: Invalid value: \".spec.runPolicy.suspend\": there is no field \"runPolicy\" in .spec: there are backoffLimitPerIndex, completions, managedBy, parallelism, suspend, template"
         ]
     );
     assert_eq!(
@@ -82,7 +84,7 @@ fn without_a_suspend_field_there_are_just_the_templates() {
     assert_eq!(
         texts,
         [
-            "spec.podSets[0].template: Invalid value: \".spec.pods\": there is no field \"pods\" in .spec: there are completions, managedBy, parallelism, suspend, template"
+            "spec.podSets[0].template: Invalid value: \".spec.pods\": there is no field \"pods\" in .spec: there are backoffLimitPerIndex, completions, managedBy, parallelism, suspend, template"
         ]
     );
 }

@@ -73,6 +73,9 @@ fn remade(name: &str, total: u32, cpu: &str, change: impl FnOnce(&mut Value)) ->
             "apiVersion": "apps/v1", "kind": "StatefulSet", "name": "s", "uid": "uid-s", "controller": true,
         }]);
         let annotations = &mut pod["metadata"]["annotations"];
+        annotations[sluice_crds::QUEUE_GATE] = json!("true");
+        annotations["sluice.dev/pod-group-labels"] = json!("sluice.dev/pod-group-name");
+        annotations["sluice.dev/pod-group-total-from"] = json!("sluice.dev/pod-group-total-count");
         annotations["sluice.dev/pod-group-total-count"] = json!(total.to_string());
         pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] = json!(cpu);
         change(pod);

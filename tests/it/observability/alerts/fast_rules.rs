@@ -17,7 +17,7 @@ fn shipped() -> Result<Value> {
 pub fn alerts() -> Result<Vec<String>> {
     let groups = shipped()?;
     let groups = groups.as_array().context("no groups")?;
-    let rules = groups.iter().flat_map(|group| group["rules"].as_array());
+    let rules = groups.iter().filter_map(|group| group["rules"].as_array());
     let names = rules.flatten().map(|rule| rule["alert"].as_str());
     let names = names.map(|name| name.context("a rule without a name"));
     names.map(|name| name.map(str::to_owned)).collect()
