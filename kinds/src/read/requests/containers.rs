@@ -5,7 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use super::Amounts;
+/// Amounts in nano-units by resource.
+pub type Amounts = BTreeMap<String, i128>;
 
 /// The containers of one pod, in order.
 #[derive(Debug, Default)]

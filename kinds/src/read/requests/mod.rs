@@ -17,10 +17,8 @@ use sluice_crds::Quantity;
 use sluice_crds::quantity::NANOS;
 
 use crate::field::problem::Problem;
+pub use containers::Amounts;
 use containers::Containers;
-
-/// Amounts in nano-units by resource.
-pub type Amounts = BTreeMap<String, i128>;
 
 /// What the API server adds to pods of one namespace when they are created.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
