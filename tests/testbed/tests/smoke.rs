@@ -303,3 +303,35 @@ fn users(dir: &Path) -> Vec<String> {
         .filter(|line| line.contains(&*dir))
         .collect()
 }
+
+#[tokio::test]
+async fn later_control_planes_begin_with_a_copy_and_are_their_own() -> Result<()> {
+    let first = ControlPlane::start(Options::with_crds()?).await?;
+    first.create_namespace("first").await?;
+    for _ in 0..2 {
+        let cp = ControlPlane::start(Options::with_crds()?).await?;
+        let namespaces: Api<Namespace> = Api::all(cp.client()?);
+        let names = namespaces.list(&ListParams::default()).await?;
+        let mut names: Vec<_> = names
+            .iter()
+            .filter_map(|n| n.metadata.name.as_deref())
+            .collect();
+        names.sort_unstable();
+        ensure!(
+            names == ["default", "kube-node-lease", "kube-public", "kube-system"],
+            "{names:?}"
+        );
+        let ns = cp.create_namespace("later").await?;
+        let queue = json!({
+            "apiVersion": "sluice.dev/v1alpha1", "kind": "LocalQueue",
+            "metadata": { "name": "q" }, "spec": { "clusterQueue": "q" },
+        });
+        let args = ["create", "-n", &ns, "-f", "-"];
+        cp.kubectl(args, Some(&queue.to_string())).await?.ok()?;
+        let jobs: Api<Job> = Api::namespaced(cp.client()?, &ns);
+        let plain = job("plain", &json!({}), &json!({}))?;
+        jobs.create(&PostParams::default(), &plain).await?;
+        condition(&jobs, "plain", "Complete").await?;
+    }
+    Ok(())
+}

@@ -37,6 +37,9 @@ const QPS: [&str; 2] = ["--kube-api-qps=2000", "--kube-api-burst=4000"];
 pub(crate) const AUDIT_LOG: &str = "audit.log";
 pub(crate) const SECOND_AUDIT_LOG: &str = "audit-2.log";
 
+/// The folder of etcd's data, in the folder of the run.
+pub(crate) const DATA: &str = "etcd";
+
 /// The configuration of admission plugins, if there is one.
 const ADMISSION: &str = "admission.yaml";
 
@@ -134,7 +137,7 @@ impl Setup<'_> {
         let client = self.etcd_url();
         Ok(Launch::new("etcd", self.assets.binary("etcd")?)
             .args(["--name=testbed", "--unsafe-no-fsync", "--log-level=warn"])
-            .arg(self.path_flag("data-dir", "etcd"))
+            .arg(self.path_flag("data-dir", DATA))
             .arg(format!("--listen-client-urls={client}"))
             .arg(format!("--advertise-client-urls={client}"))
             // Nobody joins: any port will do.
@@ -249,7 +252,8 @@ impl Setup<'_> {
             ))
             .args(QPS)
             .args(self.emulation_flag())
-            .args(self.options.controller_manager_args.iter()))
+            .args(self.options.controller_manager_args.iter())
+            .env("GOGC", "400"))
     }
 
     fn scheduler(&self) -> Result<Launch> {
@@ -259,7 +263,8 @@ impl Setup<'_> {
             .args(["--leader-elect=false", "--secure-port=0"])
             .args(QPS)
             .args(self.emulation_flag())
-            .args(self.options.scheduler_args.iter()))
+            .args(self.options.scheduler_args.iter())
+            .env("GOGC", "400"))
     }
 
     fn kwok(&self) -> Launch {

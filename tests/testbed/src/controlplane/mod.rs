@@ -8,6 +8,7 @@ pub(crate) mod kubectl;
 pub(crate) mod nodes;
 pub(crate) mod options;
 pub(crate) mod start;
+pub(crate) mod template;
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;

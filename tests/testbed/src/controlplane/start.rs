@@ -15,6 +15,7 @@ use crate::controlplane::components::{Component, Setup};
 use crate::controlplane::kubectl;
 use crate::controlplane::nodes;
 use crate::controlplane::options::Options;
+use crate::controlplane::template::{self, State, Template};
 use crate::controlplane::{ControlPlane, admin_client};
 use crate::operators::crds;
 use crate::processes::Process;
@@ -30,9 +31,50 @@ const TRIES: usize = 5;
 const LOOK: Duration = Duration::from_secs(15);
 
 pub(crate) async fn start(assets: &Assets, options: &Options) -> Result<ControlPlane> {
+    let template = template_for(assets, options).await?;
+    start_from(assets, options, template.as_deref()).await
+}
+
+/// The template with the manifests of the options, unless this is the first start with them.
+async fn template_for(assets: &Assets, options: &Options) -> Result<Option<Arc<Template>>> {
+    // An older version can't read all that its successor has written.
+    if options.emulated_version.is_some() {
+        return Ok(None);
+    }
+    let slot = template::slot(&options.manifests);
+    let mut state = slot.lock().await;
+    match &*state {
+        State::New => {
+            *state = State::Wanted;
+            Ok(None)
+        }
+        State::Wanted => {
+            let made = Arc::new(make_template(assets, &options.manifests).await?);
+            *state = State::Made(Arc::clone(&made));
+            Ok(Some(made))
+        }
+        State::Made(template) => Ok(Some(Arc::clone(template))),
+    }
+}
+
+async fn make_template(assets: &Assets, manifests: &[String]) -> Result<Template> {
+    let options = Options {
+        manifests: manifests.to_vec(),
+        without: vec![Component::Scheduler, Component::Kwok],
+        ..Options::default()
+    };
+    let begun = start_from(assets, &options, None).await?;
+    Template::of(begun).context("the template of control planes")
+}
+
+async fn start_from(
+    assets: &Assets,
+    options: &Options,
+    template: Option<&Template>,
+) -> Result<ControlPlane> {
     let mut tries = 1;
     loop {
-        let result = start_once(assets, options).await;
+        let result = start_once(assets, options, template).await;
         match result {
             Err(error)
                 if tries < TRIES && format!("{error:#}").contains("address already in use") =>
@@ -44,9 +86,16 @@ pub(crate) async fn start(assets: &Assets, options: &Options) -> Result<ControlP
     }
 }
 
-async fn start_once(assets: &Assets, options: &Options) -> Result<ControlPlane> {
+async fn start_once(
+    assets: &Assets,
+    options: &Options,
+    template: Option<&Template>,
+) -> Result<ControlPlane> {
     let reaper = Arc::new(Reaper::start()?);
     let dir = reaper.dir().to_owned();
+    if let Some(template) = template {
+        template.copy_to(&dir)?;
+    }
     let certificates = Certificates::create(&dir.join("pki"))?;
     let setup = Setup {
         assets,
@@ -72,7 +121,9 @@ async fn start_once(assets: &Assets, options: &Options) -> Result<ControlPlane> 
         starting.launch(Component::SecondApiServer)?;
         starting.api_server_ready(&second).await?;
     }
-    starting.apply_manifests().await?;
+    if template.is_none() {
+        starting.apply_manifests().await?;
+    }
     for component in [
         Component::ControllerManager,
         Component::Scheduler,
