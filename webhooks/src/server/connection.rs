@@ -25,9 +25,7 @@ use crate::server::unserved::Unserved;
 
 /// Longest TLS handshake.
 const HANDSHAKE_TIME_MAX: Duration = Duration::from_secs(3);
-/// Longest time to send the head of a request, HTTP/1.1.
-const HEAD_TIME_MAX: Duration = Duration::from_secs(3);
-/// Longest time from the handshake to the first answer: a head and a body take 3 s and 2.5 s.
+/// Longest time from the handshake to the first answer: a body alone may take 2.5 s.
 const FIRST_ANSWER_TIME_MAX: Duration = Duration::from_secs(6);
 /// Longest time that a connection lies idle; a little more than the 90 s of Go's HTTP client, so that
 /// it is the client who closes.
@@ -175,7 +173,9 @@ fn builder(is_http2: bool) -> Builder<TokioExecutor> {
     builder
         .http1()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_TIME_MAX)
+        // hyper counts the idle time before a head as time that the head takes. The first head is bounded by the
+        // first answer (https://docs.rs/hyper/latest/hyper/server/conn/http1/struct.Builder.html).
+        .header_read_timeout(IDLE_TIME_MAX)
         .max_buf_size(BUFFER_BYTES_MAX)
         .http2()
         .timer(TokioTimer::new())

@@ -262,6 +262,21 @@ async fn silent_connections_do_not_keep_others_out() {
     closed(&mut silent[0]).await;
 }
 
+/// A connection that its client may use again is not closed under it: a request that is sent at that moment is lost.
+#[tokio::test]
+async fn idle_connections_in_http_1_1_stay() {
+    let server = start().await;
+    let ca = mk_ca();
+    serve_with(&server.slot, &ca);
+    let mut stream = connect(server.address, &ca.certificate_pem, b"http/1.1")
+        .await
+        .unwrap();
+    ask(&mut stream).await;
+    // Longer than a head took before, shorter than any client keeps a connection.
+    tokio::time::sleep(Duration::from_secs(7)).await;
+    assert!(ask(&mut stream).await.contains("\"allowed\":true"));
+}
+
 /// Probes and metrics are served without TLS: whoever opens many connections does not have the container restarted,
 /// neither if they say nothing nor if each was answered and stays.
 #[tokio::test]
