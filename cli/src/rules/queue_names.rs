@@ -21,7 +21,7 @@ pub struct LabelAliases {
     /// Labels that name a queue besides sluice.dev/queue-name, as in Sluice's configuration.
     #[arg(long, value_name = "KEY", value_delimiter = ',')]
     queue_label_aliases: Vec<String>,
-    /// The keys of other systems that name a queue, as in Sluice's configuration: Kueue, Volcano.
+    /// The keys of other systems to read as Sluice's own, as in Sluice's configuration: Kueue, Volcano.
     #[arg(
         long,
         value_name = "PRESET",
