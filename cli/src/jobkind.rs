@@ -113,8 +113,15 @@ impl Check {
         let report = Report {
             job_kinds: rules.iter().map(JobKindReport::from).collect(),
             objects: objects
-                .iter()
-                .map(|document| read_object::object(document, &rules, &names.labels))
+                .into_iter()
+                .map(|document| {
+                    let spelt = names.with_own_keys(&document.value);
+                    Document {
+                        value: spelt.unwrap_or(document.value),
+                        ..document
+                    }
+                })
+                .map(|document| read_object::object(&document, &rules, &names.labels))
                 .filter(|object| !self.ignore_other_kinds || object.job_kind.is_some())
                 .collect(),
         };

@@ -154,6 +154,10 @@ fn object(report: &ObjectReport) -> String {
             ("Active", known(seen.active)),
             ("Finished", finished(seen)),
         ]);
+        if !seen.resource_claim_templates.is_empty() {
+            let templates = seen.resource_claim_templates.join(", ");
+            all.push(("Claims", format!("{templates} (not counted here)")));
+        }
         match seen.pod_sets.as_deref() {
             None => all.push(("Pod Sets", known(None))),
             Some([]) => all.push(("Pod Sets", elsewhere(&seen.pods_of))),

@@ -3,13 +3,13 @@
 
 use serde_json::Value;
 use sluice_crds::{ADMISSION_ANNOTATION, Quantity};
-use sluice_kinds::devices::uncounted;
+use sluice_kinds::devices::{TemplateDevices, uncounted};
 use sluice_kinds::gates::{self, GateState};
 use sluice_kinds::hold::admission_mode;
 use sluice_kinds::metadata::{annotation_text, group_version, labels};
 use sluice_kinds::requests::{Amounts, PodDefaults};
 use sluice_kinds::view::{LabelledQueue, PodSetView, QueueLabels, bad_min_counts};
-use sluice_kinds::{CompiledKind, Hold, Problem};
+use sluice_kinds::{CompiledKind, HeldMark, Hold, Problem};
 
 use crate::input::Document;
 use crate::report::{Gates, GatesState, HoldReport, ObjectReport, PodSetReport, Requests, Seen};
@@ -73,6 +73,7 @@ pub fn pod(document: &Document, queue_labels: &QueueLabels) -> ObjectReport {
         gates,
         hold: HoldReport::Pods,
         suspended: None,
+        held_mark: None,
         active: None,
         finished: None,
         succeeded: None,
@@ -80,6 +81,7 @@ pub fn pod(document: &Document, queue_labels: &QueueLabels) -> ObjectReport {
         total_count: 1,
         total_requests: Requests::default(),
         pods_of: Vec::new(),
+        resource_claim_templates: Vec::new(),
         pod_sets: None,
     };
     ObjectReport {
@@ -178,7 +180,7 @@ fn see(
     let suspended = kind.suspended(object).map_err(&mut tell).ok();
     let active = kind.active(object).map_err(&mut tell).ok();
     let finished = kind.finished(object).map_err(&mut tell).ok();
-    let views = kind
+    let mut views = kind
         .pod_sets(object, &PodDefaults::default())
         .map_err(|found| found.into_iter().for_each(&mut tell))
         .ok()
@@ -186,7 +188,15 @@ fn see(
             Hold::Suspend => views,
             Hold::Pods | Hold::EachPod => views.into_iter().map(PodSetView::as_a_whole).collect(),
         });
+    if let Some(views) = &mut views {
+        count_no_devices(views);
+    }
     let sets = views.as_deref().unwrap_or_default();
+    let mut claims: Vec<String> = (sets.iter())
+        .flat_map(PodSetView::claimed_templates)
+        .collect();
+    claims.sort_unstable();
+    claims.dedup();
     let problems = uncounted(sets).into_iter().chain(bad_min_counts(sets));
     problems.for_each(&mut tell);
     let totals = views.as_deref().map(|views| {
@@ -201,6 +211,7 @@ fn see(
         gates,
         hold: hold.into(),
         suspended,
+        held_mark: HeldMark::of_object(object),
         active,
         finished: finished.as_ref().map(Option::is_some),
         succeeded: ended.map(|end| end.succeeded),
@@ -212,7 +223,17 @@ fn see(
             .sum(),
         total_requests: shown(&totals.unwrap_or_default()),
         pods_of: rules.pods_of(),
+        resource_claim_templates: claims,
         pod_sets: views.map(|views| views.iter().map(PodSetReport::from).collect()),
+    }
+}
+
+/// Counts claims that are made from templates as nothing: which resource their devices count as, the configuration of the
+/// controller says. Any other claim can't be counted by it either.
+pub fn count_no_devices(views: &mut [PodSetView]) {
+    let nothing: TemplateDevices = Ok(Amounts::new());
+    for view in views {
+        view.count_devices(|_| Some(&nothing));
     }
 }
 

@@ -6,6 +6,7 @@ use std::fmt;
 
 use k8s_openapi::api::core::v1::Toleration;
 use serde::Serialize;
+use sluice_kinds::HeldMark;
 
 use crate::rules::Rules;
 
@@ -74,6 +75,9 @@ pub struct Seen {
     pub hold: HoldReport,
     /// Whether it is suspended.
     pub suspended: Option<bool>,
+    /// What Sluice last did to its suspend field, or what its user says in its place.
+    #[serde(skip)]
+    pub held_mark: Option<HeldMark>,
     /// Whether pods run or may still be made.
     pub active: Option<bool>,
     /// Whether it has ended.
@@ -90,6 +94,9 @@ pub struct Seen {
     pub total_count: u64,
     /// What they all request.
     pub total_requests: Requests,
+    /// The ResourceClaimTemplates whose devices they claim, which are not counted.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub resource_claim_templates: Vec<String>,
 }
 
 /// The gates of an object.

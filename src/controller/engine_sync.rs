@@ -188,10 +188,10 @@ impl Controller {
     }
 
     /// How many of these will not be gone in a moment.
-    pub(super) fn lasting_pods(&self, subject: &Subject) -> usize {
-        let pods = self.objects.pods_of(subject);
-        let lasting = |pod: &PodRecord| self.may_run(pod) && !pod.is_soon_gone;
-        pods.iter().filter(|(_, pod)| lasting(pod)).count()
+    pub(super) fn lasting_pods(&self, subject: &Subject) -> impl Iterator<Item = &PodKey> {
+        let pods = self.objects.pods_of(subject).into_iter();
+        let lasting = pods.filter(move |(_, pod)| self.may_run(pod) && !pod.is_soon_gone);
+        lasting.map(|(key, _)| key)
     }
 
     /// How many pods of one of its pod sets may run, and may be of it: those that don't say which set

@@ -55,6 +55,42 @@ pub fn without_object(gate: &Gate) -> String {
     fields(&known, 0) + "\n" + &advice
 }
 
+/// What is known of a gate whose Gate the caller may not read, or which has none.
+pub fn unread_object(gate: &Gate, may: &MayLift, place: &str) -> String {
+    let you = match may {
+        MayLift::WhoeverMayEdit | MayLift::Yes => may.in_place(place),
+        MayLift::No(_) => format!(
+            "{}; unless it has no Gate, or one with lifting Anyone: then what you may edit",
+            may.in_place(place)
+        ),
+    };
+    let known = [
+        ("Gate", gate.to_string()),
+        ("Gate Object", "<unknown>".to_owned()),
+        ("You May Lift", you),
+    ];
+    fields(&known, 0)
+}
+
+/// The note that a Gate of this name can't be read, and who gives the right to.
+pub fn unread_note(name: &str, why: &str) -> String {
+    format!(
+        "can't read Gate {name:?}: {why}; ClusterRole \"sluice-gate-viewer\" gives the right to"
+    )
+}
+
+impl MayLift {
+    /// The answer about `place`.
+    fn in_place(&self, place: &str) -> String {
+        match self {
+            Self::WhoeverMayEdit => format!("what you may edit in {place}"),
+            Self::Yes => format!("yes, in {place}"),
+            Self::No(None) => format!("no, not in {place}"),
+            Self::No(Some(why)) => format!("no, not in {place}: {why}"),
+        }
+    }
+}
+
 /// All that is known of a gate with a Gate. `place` is where the caller may lift it, or not.
 pub fn shown(
     gate: &Gate,
@@ -73,12 +109,6 @@ pub fn shown(
         ),
         Lifting::Anyone => "anyone who may edit the held object".to_owned(),
     };
-    let you = match may {
-        MayLift::WhoeverMayEdit => format!("what you may edit in {place}"),
-        MayLift::Yes => format!("yes, in {place}"),
-        MayLift::No(None) => format!("no, not in {place}"),
-        MayLift::No(Some(why)) => format!("no, not in {place}: {why}"),
-    };
     let oldest = status.oldest_since.as_ref().map(|since| age(since.0, now));
     let known = [
         ("Gate", gate.to_string()),
@@ -88,7 +118,7 @@ pub fn shown(
         ("Opens", opening::in_full(spec, status.passed)),
         ("Holds", opening::born_with(spec.applies_to.as_ref())),
         ("Lifted By", lifted_by),
-        ("You May Lift", you),
+        ("You May Lift", may.in_place(place)),
         (
             "Deadline",
             spec.deadline.map_or_else(

@@ -208,7 +208,7 @@ fn jobs_are_listed_in_the_order_of_their_queue() {
     Job    early   main    Pending    2/4     unknown   50m     WaitingForQuota
     Job    early   main    Admitted   2/4     <none>    50m     WaitingForQuota
     ");
-    assert_eq!(list::table(&[], false, false, now()), "No jobs found\n");
+    assert_eq!(list::table(&[], false, false, now()), list::NO_JOBS);
 }
 
 /// In the controller's order, who has a higher priority is first, then who came first, then whose name in the engine is

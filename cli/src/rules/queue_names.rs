@@ -7,6 +7,7 @@ use clap::{Args, ValueEnum};
 use serde_json::Value;
 use sluice_crds::QUEUE_REQUIRED_GATE;
 use sluice_kinds::QueueGates;
+use sluice_kinds::aliases::KeyAliases;
 use sluice_kinds::metadata::annotation_text;
 use sluice_kinds::pod::{PodMode, PodPhase, PodView};
 use sluice_kinds::view::{LabelledQueue, QueueLabels};
@@ -20,7 +21,7 @@ pub struct LabelAliases {
     /// Labels that name a queue besides sluice.dev/queue-name, as in Sluice's configuration.
     #[arg(long, value_name = "KEY", value_delimiter = ',')]
     queue_label_aliases: Vec<String>,
-    /// The keys of other systems that name a queue, as in Sluice's configuration: Kueue, Volcano.
+    /// The keys of other systems to read as Sluice's own, as in Sluice's configuration: Kueue, Volcano.
     #[arg(
         long,
         value_name = "PRESET",
@@ -31,7 +32,7 @@ pub struct LabelAliases {
 }
 
 /// The options for aliases of all that is read under several names. For every other alias the webhooks write Sluice's own
-/// key.
+/// key; in objects of files, which no webhook has seen, those of the presets are read.
 #[derive(Debug, Clone, Default, Args)]
 pub struct QueueAliases {
     #[command(flatten)]
@@ -49,13 +50,15 @@ pub enum Preset {
     Volcano,
 }
 
-/// The names of the queue label and of the queue gate.
+/// The names of the queue label and of the queue gate, and the other keys that stand for keys of Sluice's own.
 #[derive(Debug, Clone, Default)]
 pub struct QueueNames {
     /// The labels that name a queue.
     pub labels: QueueLabels,
     /// The gates by which a pod waits for its queue.
     pub gates: QueueGates,
+    /// All other keys, which the webhooks write beside those of others.
+    keys: KeyAliases,
 }
 
 impl LabelAliases {
@@ -82,22 +85,34 @@ impl LabelAliases {
 }
 
 impl QueueAliases {
-    /// Those of Kueue.
+    /// Those of these.
     #[cfg(test)]
-    pub fn of_kueue() -> Self {
+    pub fn of(presets: &[Preset]) -> Self {
         Self {
-            labels: LabelAliases::of_kueue(),
+            labels: LabelAliases {
+                alias_presets: presets.to_vec(),
+                ..LabelAliases::default()
+            },
             ..Self::default()
         }
     }
 
+    /// Those of Kueue.
+    #[cfg(test)]
+    pub fn of_kueue() -> Self {
+        Self::of(&[Preset::Kueue])
+    }
+
     /// All names, Sluice's own first.
     pub fn names(&self) -> QueueNames {
+        let kueue = self.labels.has(Preset::Kueue).then(KeyAliases::of_kueue);
+        let volcano = (self.labels.has(Preset::Volcano)).then(KeyAliases::of_volcano);
         let preset = self.labels.has(Preset::Volcano).then_some(VOLCANO_GATE);
         let preset = preset.map(str::to_owned).into_iter();
         QueueNames {
             labels: self.labels.labels(),
             gates: QueueGates::new(preset.chain(self.queue_gate_aliases.iter().cloned())),
+            keys: (kueue.unwrap_or_default()).and(volcano.unwrap_or_default()),
         }
     }
 }
@@ -106,6 +121,21 @@ impl QueueNames {
     /// What a pod says, as a controller with these names reads it.
     pub fn read(&self, pod: &Value) -> PodView {
         PodView::read(pod, &self.labels, &self.gates)
+    }
+
+    /// An object of a file as the webhooks would have it stored, if it has keys of others that stand for keys of Sluice's
+    /// own, and lacks these.
+    pub fn with_own_keys(&self, object: &Value) -> Option<Value> {
+        let lacked = self.keys.own_keys(None, object);
+        if lacked.is_empty() {
+            return None;
+        }
+        let mut object = object.clone();
+        for own in lacked {
+            let operation = own.operation(&object);
+            json_patch::patch(&mut object, &[operation]).ok()?;
+        }
+        Some(object)
     }
 }
 

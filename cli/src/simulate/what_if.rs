@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use sluice_engine::{Amount, Explanation, PendingReason, ResourceName, Settings, Time};
+use sluice_kinds::Suspension;
 
 use super::basis::Basis;
 use super::estimate::{Estimate, Question};
@@ -16,7 +17,7 @@ use super::play::{self, Cause, Play, Restart, Rules, play};
 use super::problem::{Failure, Problems};
 use super::quotas::settings;
 use super::reading::{self, Given, Input, Options};
-use crate::report::{GatesState, ObjectReport};
+use crate::report::{GatesState, HoldReport, ObjectReport};
 
 /// Jobs that are named as preempted; the others are counted.
 const NAMES_MAX: usize = 100;
@@ -276,9 +277,16 @@ fn name(report: &ObjectReport) -> String {
     }
 }
 
-/// Whether an object that is created so stays suspended, whatever Sluice decides.
+/// Whether an object that is created so stays suspended, whatever Sluice decides. In a queue the suspend field alone
+/// asks to be queued; where pods wait behind gates, Sluice leaves it to the user.
 fn is_on_hold(report: &ObjectReport) -> bool {
-    report.seen.as_ref().and_then(|seen| seen.suspended) == Some(true)
+    report.seen.as_ref().is_some_and(|seen| {
+        let suspension = Suspension::of(seen.suspended == Some(true), seen.held_mark);
+        match seen.hold {
+            HoldReport::Suspend => suspension == Suspension::ByUser,
+            HoldReport::Pods | HoldReport::EachPod => suspension != Suspension::None,
+        }
+    })
 }
 
 /// What all of these jobs ask for.

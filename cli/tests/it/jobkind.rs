@@ -333,6 +333,20 @@ fn aliases_are_those_of_the_configuration() {
 }
 
 #[test]
+fn keys_of_presets_are_read_as_sluice_s_own() {
+    let object = "---\n{apiVersion: batch/v1, kind: Job, metadata: {name: x, annotations: {scheduling.volcano.sh/queue-name: \
+                  main}}, spec: {template: {spec: {containers: [{name: c}]}}}}";
+    let queue = |aliases: &str| -> serde_json::Value {
+        let arguments = format!("-f {KINDS}/job.yaml -f - -o json{aliases}");
+        let run = check_with(&arguments, object);
+        let report: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
+        report["objects"][0]["queue"].clone()
+    };
+    assert_eq!(queue(""), serde_json::Value::Null);
+    assert_eq!(queue(" --alias-presets Volcano"), "main");
+}
+
+#[test]
 fn an_object_is_held_as_asked_at_creation_and_then_as_its_templates_say() {
     let hold = |uid: &str| {
         let object = format!(

@@ -4,7 +4,13 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
+use json_patch::jsonptr::PointerBuf;
+use json_patch::{AddOperation, PatchOperation, RemoveOperation};
+use serde_json::{Value, json};
+use sluice_crds::{
+    MIN_PARALLELISM_ANNOTATION, POD_GROUP_LABEL, POD_GROUP_TOTAL_ANNOTATION, PRIORITY_CLASS_LABEL,
+    QUEUE_NAME_LABEL, RETRIABLE_IN_GROUP_ANNOTATION,
+};
 
 /// A key of the metadata of an object.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -49,7 +55,76 @@ pub struct OwnKey<'a> {
     pub value: Option<String>,
 }
 
+impl OwnKey<'_> {
+    /// What writes it into `object`, or takes it away.
+    pub fn operation(&self, object: &Value) -> PatchOperation {
+        let (map, key) = self.key.parts();
+        let has_map = object
+            .pointer(&format!("/metadata/{map}"))
+            .is_some_and(Value::is_object);
+        let below = PointerBuf::from_tokens(["metadata", map, key]);
+        match &self.value {
+            Some(value) if has_map => PatchOperation::Add(AddOperation {
+                path: below,
+                value: json!(value),
+            }),
+            Some(value) => PatchOperation::Add(AddOperation {
+                path: PointerBuf::from_tokens(["metadata", map]),
+                value: json!({key: value}),
+            }),
+            None => PatchOperation::Remove(RemoveOperation { path: below }),
+        }
+    }
+}
+
 impl KeyAliases {
+    /// Those of Kueue.
+    pub fn of_kueue() -> Self {
+        let label = |key: &str| MetadataKey::Label(key.to_owned());
+        let annotation = |key: &str| MetadataKey::Annotation(key.to_owned());
+        Self::new([
+            (
+                label(PRIORITY_CLASS_LABEL),
+                vec![label("kueue.x-k8s.io/priority-class")],
+            ),
+            (
+                annotation(MIN_PARALLELISM_ANNOTATION),
+                vec![annotation("kueue.x-k8s.io/job-min-parallelism")],
+            ),
+            (
+                label(POD_GROUP_LABEL),
+                vec![label("kueue.x-k8s.io/pod-group-name")],
+            ),
+            (
+                annotation(POD_GROUP_TOTAL_ANNOTATION),
+                vec![annotation("kueue.x-k8s.io/pod-group-total-count")],
+            ),
+            (
+                annotation(RETRIABLE_IN_GROUP_ANNOTATION),
+                vec![annotation("kueue.x-k8s.io/retriable-in-group")],
+            ),
+        ])
+    }
+
+    /// Those of Volcano.
+    pub fn of_volcano() -> Self {
+        Self::new([(
+            MetadataKey::Label(QUEUE_NAME_LABEL.to_owned()),
+            vec![MetadataKey::Annotation(
+                "scheduling.volcano.sh/queue-name".to_owned(),
+            )],
+        )])
+    }
+
+    /// These, and then those of `others`.
+    #[must_use]
+    pub fn and(mut self, others: Self) -> Self {
+        for (own, keys) in others.0 {
+            self.0.entry(own).or_default().extend(keys);
+        }
+        self
+    }
+
     /// These other keys, each list by the key that it stands for.
     pub fn new(aliases: impl IntoIterator<Item = (MetadataKey, Vec<MetadataKey>)>) -> Self {
         let aliases = aliases.into_iter();

@@ -178,8 +178,10 @@ impl Controller {
         }
         for subject in due {
             let pods = self.lasting_pods(&subject);
-            if 0 < pods {
-                self.tell_about(&subject, stall::pods_run_on(pods));
+            let mut pods: Vec<String> = pods.map(|key| key.name.to_string()).collect();
+            pods.sort_unstable();
+            if !pods.is_empty() {
+                self.tell_about(&subject, stall::pods_run_on(&pods));
             }
         }
     }

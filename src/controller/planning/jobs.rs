@@ -53,7 +53,7 @@ impl Controller {
             may_have_unseen_pods: unseen_for.is_some()
                 || self.orphans.may_have_unseen_pods(uid, self.now.moment)
                 || self.writes.may_be_unsuspended(subject, self.now.moment),
-            lasting_pods: self.lasting_pods(subject),
+            lasting_pods: self.lasting_pods(subject).count(),
             live_pods_of_set: &|pod_set| self.live_pods_of_set(subject, pod_set),
             backoff: &|record| self.backoff(record),
             gate: &|gate| self.gate_now(gate, subject, &key.namespace, &job.gate_record),

@@ -158,7 +158,12 @@ impl Controller {
                 }
                 return;
             }
-            Subject::Group(_) => self.objects.pods_by_age(subject).into_iter().next(),
+            // Who waits for a group looks at a pod that has not ended.
+            Subject::Group(_) => {
+                let pods = self.objects.pods_by_age(subject);
+                let live = pods.iter().find(|(_, pod)| pod.is_live());
+                live.or(pods.first()).copied()
+            }
             Subject::Pod(uid) => self.objects.pods.of(uid),
         };
         if let Some((key, pod)) = pod {

@@ -51,3 +51,33 @@ async fn pods_made_again_after_the_end_of_their_job_count_by_themselves() {
         "Runs though its job has finished and its quota was freed: it counts by itself in ClusterQueue \"q\", and is deleted when its quota is reclaimed"
     );
 }
+
+/// The controllers of some kinds leave them running, as that of MPIJobs does by default.
+#[tokio::test]
+async fn pods_that_outlast_their_job_are_told_of() {
+    let mut play = Play::new();
+    play.admit("a");
+    for pod in ["q", "p", "gone"] {
+        play.see_pod(of_job(pod, None));
+    }
+    play.see_pod(of_job("gone", Some(30)));
+    let mut ended = job("a");
+    ended["metadata"]["resourceVersion"] = json!("30");
+    ended["spec"]["suspend"] = json!(false);
+    ended["status"]["conditions"] = json!([{"type": "Complete", "status": "True"}]);
+    let jobs = play.jobs.clone().unwrap();
+    play.observe(&jobs, Change::Applied(seen(ended)));
+    play.cycle();
+    let mut told = |seconds: u32| {
+        let mut told = Vec::new();
+        for _ in 0..seconds {
+            play.pass(Duration::from_secs(1));
+            play.handle(Input::Tick);
+            told.extend(play.told_about("a"));
+        }
+        told
+    };
+    assert_eq!(told(60), []);
+    let message = "Has finished, and pods \"p\", \"q\" run on: its quota stays in use until they are gone; delete them, or have its controller do so (as by cleanPodPolicy)";
+    assert_eq!(told(300), [("PodsRunOn", message.to_owned())]);
+}

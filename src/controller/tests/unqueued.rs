@@ -3,9 +3,28 @@
 use super::pod_usage::{owned_by, running};
 use super::*;
 use crate::api::lookup::Found;
+use crate::controller::intake::owners::OwnerAnswer;
 use crate::visibility::{State, WorkloadRef};
 
 impl Play {
+    /// A second passes, in which all questions about owners are answered. Returns the writes.
+    fn second_answered(&mut self, answer: impl Fn() -> Found) -> Vec<InFlightWrite> {
+        self.pass(Duration::from_secs(1));
+        self.handle(Input::Tick);
+        let mut writes = Vec::new();
+        for output in self.controller.cycle(self.now) {
+            match output {
+                Output::LookUpOwner(question) => {
+                    let found = answer();
+                    self.handle(Input::OwnerFound(OwnerAnswer { question, found }));
+                }
+                Output::Write(write) => writes.push(write),
+                _ => {}
+            }
+        }
+        writes
+    }
+
     /// How often the object of this name is told this while so many minutes pass.
     fn times_told(&mut self, name: &str, reason: &str, minutes: u32) -> usize {
         let mut times = 0;
@@ -183,4 +202,106 @@ async fn visibility_says_until_when_a_pod_backs_off() {
         why.message.starts_with("Backs off until 2026-11-23T12:0"),
         "{why:?}"
     );
+}
+
+/// Sluice has no right to read it, or has lost it.
+#[tokio::test]
+async fn a_job_whose_owner_cannot_be_read_is_left_alone_until_it_can_be() {
+    let sets: Value =
+        serde_saphyr::from_str(include_str!("../../../config/jobkinds/jobset.yaml")).unwrap();
+    let mut play = Play::new();
+    play.list_settings();
+    play.list_jobs([]);
+    play.observe(&Source::JobKind, Change::Applied(seen(sets)));
+    let sets = play.find_jobs_by("jobset");
+    play.list(&sets, []);
+    let mut owned = job("a");
+    owned["metadata"]["annotations"] = json!({});
+    owned["metadata"]["ownerReferences"] =
+        json!([owned_by("jobset.x-k8s.io/v1alpha2", "JobSet", "set")]);
+    owned["spec"]["suspend"] = json!(false);
+    owned["status"] = json!({});
+    let jobs = play.jobs.clone().unwrap();
+    play.observe(&jobs, Change::Applied(seen(owned)));
+    play.answer(|_| Found::Unreadable);
+    let told = play.told_about("a");
+    let [(reason, message)] = told.as_slice() else {
+        panic!("{told:?}");
+    };
+    assert_eq!(*reason, "OwnerUnreadable");
+    let text = "Neither queued nor suspended: its owner, JobSet \"set\", can't be read";
+    assert!(message.starts_with(text), "{message}");
+    for _ in 0..300 {
+        let writes = play.second_answered(|| Found::Unreadable);
+        assert!(writes.is_empty(), "it is left alone: {writes:?}");
+    }
+    // The right is given: nothing above the job is queued.
+    let write = (0..300).find_map(|_| {
+        let writes = play.second_answered(|| Found::Object(Box::default()));
+        writes.into_iter().next()
+    });
+    assert_eq!(write.unwrap().subject, Subject::Job("uid-a".into()));
+}
+
+#[tokio::test]
+async fn a_job_is_queued_once_nothing_else_has_the_name_of_its_workload() {
+    let mut play = Play::new();
+    play.list_settings();
+    play.list_jobs([job("a")]);
+    let create = play.cycle().remove(0);
+    let foreign = serde_json::from_value(json!({
+        "apiVersion": "sluice.dev/v1alpha1", "kind": "Workload",
+        "metadata": {"name": "a-uida", "namespace": "blue", "uid": "foreign", "resourceVersion": "8"},
+        "spec": {"queueName": "main", "priority": 0, "podSets": []},
+    }));
+    let foreign: DynamicObject = foreign.unwrap();
+    assert_eq!(
+        stored(&create, 9).metadata.name,
+        foreign.metadata.name,
+        "the name is taken"
+    );
+    play.end(create, Reply::Conflict(Some(Box::new(foreign.clone()))));
+    let told = play.told_about("a");
+    let reasons: Vec<_> = told.iter().map(|(reason, _)| *reason).collect();
+    assert_eq!(reasons, ["WorkloadNameConflict"], "{told:?}");
+    let gone = serde_json::from_value(serde_json::to_value(foreign).unwrap()).unwrap();
+    play.observe(&Source::Workload, Change::Deleted(Box::new(gone)));
+    let created = (0..60).find_map(|_| play.second().into_iter().next());
+    let created = created.unwrap();
+    assert!(is_created(&created), "{created:?}");
+    let workload = stored(&created, 10);
+    play.end(created, Reply::Done(Some(Box::new(workload))));
+    assert!(is_admitted(&play.cycle()[0]));
+}
+
+#[tokio::test]
+async fn new_pods_of_a_group_that_has_ended_are_told_that_they_wait() {
+    let mut play = Play::new();
+    play.list_settings();
+    play.list_jobs([]);
+    let mut first = member();
+    first["metadata"]["annotations"]["sluice.dev/pod-group-total-count"] = json!("1");
+    play.see_pod(first.clone());
+    let created = play.cycle().remove(0);
+    let mut workload = stored(&created, 10);
+    play.end(created, Reply::Done(Some(Box::new(workload.clone()))));
+    workload.metadata.resource_version = Some("11".to_owned());
+    workload.data["status"] = json!({"conditions": [{
+        "type": "Finished", "status": "True", "reason": "Succeeded", "message": "",
+        "lastTransitionTime": "2026-11-23T12:00:00Z",
+    }]});
+    let finished = Seen::Object(Box::new(workload));
+    play.observe(&Source::Workload, Change::Applied(finished));
+    let mut new = first.clone();
+    first["metadata"]["resourceVersion"] = json!("12");
+    first["spec"]["schedulingGates"] = json!([]);
+    first["status"] = json!({"phase": "Succeeded"});
+    play.see_pod(first);
+    play.cycle();
+    new["metadata"]["name"] = json!("q");
+    new["metadata"]["uid"] = json!("uid-q");
+    play.see_pod(new);
+    let told = play.told_about("q");
+    let reasons: Vec<_> = told.iter().map(|(reason, _)| *reason).collect();
+    assert_eq!(reasons, ["GroupEnded"], "{told:?}");
 }

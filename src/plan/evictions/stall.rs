@@ -66,13 +66,11 @@ pub fn deletion_overdue(remains: &Remains) -> Note {
 
 /// That a job has finished, and pods of it run on: the controllers of some kinds leave them running, as that of MPIJobs does
 /// by default.
-pub fn pods_run_on(pods: usize) -> Note {
-    let them = match pods {
-        1 => "1 of its pods runs on".to_owned(),
-        pods => format!("{pods} of its pods run on"),
-    };
+pub fn pods_run_on(pods: &[String]) -> Note {
+    let verb = if pods.len() == 1 { "runs" } else { "run" };
     let message = format!(
-        "Has finished, and {them}: its quota stays in use until they are gone; delete them, or have its controller do so (as by cleanPodPolicy)"
+        "Has finished, and {} {verb} on: its quota stays in use until they are gone; delete them, or have its controller do so (as by cleanPodPolicy)",
+        named(pods)
     );
     Note::warning(event::PODS_RUN_ON, message)
 }
@@ -132,24 +130,29 @@ fn what_is_left(remains: &Remains) -> String {
     if *is_unsuspended {
         return "it could not be suspended".to_owned();
     }
-    let named: Vec<_> = pods
-        .iter()
-        .take(NAMED_MAX)
+    match pods.as_slice() {
+        [] => "its controller has not reported in time that it has stopped".to_owned(),
+        [_] => format!(
+            "{} has not terminated in time; check its node and finalizers",
+            named(pods)
+        ),
+        _ => format!(
+            "{} have not terminated in time; check their nodes and finalizers",
+            named(pods)
+        ),
+    }
+}
+
+/// The first of these pods by name.
+fn named(pods: &[String]) -> String {
+    let first: Vec<_> = (pods.iter().take(NAMED_MAX))
         .map(|name| format!("{name:?}"))
         .collect();
-    match (named.as_slice(), pods.len().checked_sub(NAMED_MAX)) {
-        ([], _) => "its controller has not reported in time that it has stopped".to_owned(),
-        ([one], _) => {
-            format!("pod {one} has not terminated in time; check its node and finalizers")
-        }
-        (some, None | Some(0)) => format!(
-            "pods {} have not terminated in time; check their nodes and finalizers",
-            some.join(", ")
-        ),
-        (some, Some(_)) => format!(
-            "pods {} and others have not terminated in time; check their nodes and finalizers",
-            some.join(", ")
-        ),
+    let first = first.join(", ");
+    match pods.len() {
+        0 | 1 => format!("pod {first}"),
+        2..=NAMED_MAX => format!("pods {first}"),
+        _ => format!("pods {first} and others"),
     }
 }
 
@@ -236,14 +239,26 @@ mod tests {
     }
 
     #[test]
-    fn pods_that_outlast_their_job_are_counted() {
-        let told = pods_run_on(2);
-        assert_eq!(told.reason, "PodsRunOn");
+    fn pods_that_outlast_their_job_are_named() {
+        let told = |pods: &[&str]| {
+            let pods: Vec<String> = pods.iter().map(|name| (*name).to_owned()).collect();
+            pods_run_on(&pods)
+        };
+        assert_eq!(told(&["a"]).reason, "PodsRunOn");
         assert_eq!(
-            told.message,
-            "Has finished, and 2 of its pods run on: its quota stays in use until they are gone; delete them, or have its controller do so (as by cleanPodPolicy)"
+            told(&["a", "b"]).message,
+            "Has finished, and pods \"a\", \"b\" run on: its quota stays in use until they are gone; delete them, or have its controller do so (as by cleanPodPolicy)"
         );
-        assert!(pods_run_on(1).message.contains("1 of its pods runs on"));
+        let starts = [
+            (&["a"][..], "Has finished, and pod \"a\" runs on: "),
+            (
+                &["a", "b", "c", "d"],
+                "Has finished, and pods \"a\", \"b\", \"c\" and others run on: ",
+            ),
+        ];
+        for (pods, start) in starts {
+            assert!(told(pods).message.starts_with(start), "{pods:?}");
+        }
     }
 
     #[test]

@@ -1,10 +1,8 @@
 //! Keys of others: an object that carries one gets Sluice's own key with the same value, so that all other rules, and
 //! everybody who reads the object later, need to know Sluice's own keys only.
 
-use json_patch::jsonptr::PointerBuf;
-use json_patch::{AddOperation, PatchOperation, RemoveOperation};
-use serde_json::{Value, json};
-use sluice_kinds::aliases::OwnKey;
+use json_patch::PatchOperation;
+use serde_json::Value;
 
 use crate::admission::edit::Edit;
 use crate::admission::policy::Policy;
@@ -37,28 +35,9 @@ pub(crate) fn with_own_keys(
     let mut object = new.clone();
     let mut all = Vec::new();
     for own_key in own_keys {
-        let operation = operation(&object, own_key);
+        let operation = own_key.operation(&object);
         object = patched(&object, std::slice::from_ref(&operation));
         all.push(operation);
     }
     (Some(object), all)
-}
-
-fn operation(object: &Value, own_key: OwnKey<'_>) -> PatchOperation {
-    let (map, key) = own_key.key.parts();
-    let has_map = object
-        .pointer(&format!("/metadata/{map}"))
-        .is_some_and(Value::is_object);
-    let below = PointerBuf::from_tokens(["metadata", map, key]);
-    match own_key.value {
-        Some(value) if has_map => PatchOperation::Add(AddOperation {
-            path: below,
-            value: json!(value),
-        }),
-        Some(value) => PatchOperation::Add(AddOperation {
-            path: PointerBuf::from_tokens(["metadata", map]),
-            value: json!({key: value}),
-        }),
-        None => PatchOperation::Remove(RemoveOperation { path: below }),
-    }
 }

@@ -172,10 +172,13 @@ fn tell_unknown(jobs: &[Job], note: &mut Tell<'_>) -> Result<(), LiveError> {
     Ok(())
 }
 
+/// What is printed in place of an empty table. Only events tell of a job that can't be queued.
+pub const NO_JOBS: &str = "No jobs found. What can't be queued is not listed: kubectl sluice explain KIND/NAME says why\n";
+
 /// The jobs as a table.
 pub fn table(jobs: &[Job], has_namespaces: bool, is_wide: bool, now: Timestamp) -> String {
     if jobs.is_empty() {
-        return "No jobs found\n".to_owned();
+        return NO_JOBS.to_owned();
     }
     let mut headers = vec!["KIND", "NAME", "QUEUE", "STATE", "PLACE", "SINCE", "REASON"];
     if has_namespaces {

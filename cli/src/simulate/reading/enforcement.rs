@@ -27,17 +27,16 @@ pub struct Enforcement<'a> {
 }
 
 impl Enforcement<'_> {
-    /// The documents as they would be created, and what is told of those that are changed. A problem is an object that
+    /// Makes of the documents what would be created, and tells of those that are changed. A problem is an object that
     /// would be held or refused.
     pub fn apply(
         &self,
-        documents: &[Document],
+        documents: &mut [Document],
         problems: &mut Problems,
         notes: &mut Vec<String>,
-    ) -> Vec<Document> {
+    ) {
         let managed = ManagedNamespaces::default();
-        let mut created = documents.to_vec();
-        for document in created.iter_mut().filter(|document| self.needs(document)) {
+        for document in documents.iter_mut().filter(|document| self.needs(document)) {
             let namespace = text(&document.value, "/metadata/namespace").to_owned();
             let Some(labels) = self.quotas.namespaces.get(&namespace) else {
                 continue;
@@ -67,7 +66,6 @@ impl Enforcement<'_> {
             let rule = format!("the name of a LocalQueue of the namespace: {by}, so {rule}");
             problems.add(&Place(document), &Problem::required(field(), rule));
         }
-        created
     }
 
     /// Whether an object is one that needs a queue, and names none.

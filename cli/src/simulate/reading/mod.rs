@@ -22,6 +22,7 @@ mod trace;
 mod workloads;
 
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -237,21 +238,32 @@ fn read_jobs(
         names,
         ignores_other_kinds: options.ignores_other_kinds,
         reads_pods: options.creates,
+        with_claims: Cell::default(),
     };
     let mut files = Cow::Borrowed(&given.files[..]);
+    for (index, document) in given.files.iter().enumerate() {
+        let spelt = names.with_own_keys(&document.value);
+        if let Some(value) = spelt.filter(|_| Role::of(document) == Role::Job)
+            && let Some(document) = files.to_mut().get_mut(index)
+        {
+            document.value = value;
+        }
+    }
     if options.creates {
         let enforcement = Enforcement {
             rules: &rules,
             quotas: &input.quotas,
             queue_labels: &names.labels,
         };
-        files = Cow::Owned(enforcement.apply(&given.files, problems, &mut input.notes));
+        enforcement.apply(files.to_mut(), problems, &mut input.notes);
         let jobs = files.iter();
         let jobs = jobs.filter(|document| Role::of(document) == Role::Job);
         let report = |document| report(document, &rules, names);
         input.reports = jobs.map(report).collect();
     }
     let passed_over = reader.read(&files, &mut input.jobs, problems);
+    let with_claims = objects::with_claims_note(reader.with_claims.get());
+    input.notes.extend(with_claims);
     let reader = trace::Reader {
         quotas: &input.quotas,
         duration: options.duration,

@@ -1,5 +1,6 @@
 //! Jobs from Job-like objects, read by JobKinds as the controller reads them. Workloads are read in `workloads`.
 
+use std::cell::Cell;
 use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
@@ -54,6 +55,8 @@ pub struct Reader<'a> {
     pub ignores_other_kinds: bool,
     /// Whether pods are read that would be admitted by themselves.
     pub reads_pods: bool,
+    /// How many jobs were read whose pods claim devices.
+    pub with_claims: Cell<usize>,
 }
 
 impl Reader<'_> {
@@ -174,9 +177,14 @@ impl Reader<'_> {
         let told = |problem: Problem| vec![problem.to_string()];
         let read = new_pod::read(object, self.names, self.pod_defaults);
         let read = read.map_err(|all| all.iter().map(ToString::to_string).collect::<Vec<_>>())?;
-        let Some((queue, asks)) = read else {
+        let Some((queue, mut asks)) = read else {
             return Ok(Vec::new());
         };
+        self.leave_devices_out(slice::from_mut(&mut asks));
+        let claims = uncounted(slice::from_ref(&asks));
+        if !claims.is_empty() {
+            return Err(claims.iter().map(ToString::to_string).collect());
+        }
         let key = LocalQueueKey::new(namespace(object).map_err(told)?, queue.as_str());
         let priority = self.priority(object, &key, slice::from_ref(&asks), jobs);
         let is_kept = controller(object).is_none() && self.quotas.keeps(&key);
@@ -190,6 +198,14 @@ impl Reader<'_> {
             kind: "Pod".into(),
             seen: None,
         }])
+    }
+
+    /// Leaves out the devices that pods of a job claim, and notes that.
+    fn leave_devices_out(&self, views: &mut [PodSetView]) {
+        read_object::count_no_devices(views);
+        if views.iter().any(|view| !view.claims.is_empty()) {
+            self.with_claims.set(self.with_claims.get() + 1);
+        }
     }
 
     /// How long it takes, if that must be known.
@@ -265,7 +281,8 @@ impl Reader<'_> {
             let rule = "this kind has only the pods of its children: add the children to the files";
             return Err(vec![Problem::forbidden("kind", rule)]);
         }
-        let views = kind.pod_sets(object, self.pod_defaults)?;
+        let mut views = kind.pod_sets(object, self.pod_defaults)?;
+        self.leave_devices_out(&mut views);
         let claims = uncounted(&views);
         if !claims.is_empty() {
             return Err(claims);
@@ -286,6 +303,19 @@ pub fn passed_over_note(count: usize) -> String {
     format!(
         "{count} objects were skipped: they name no queue (label {QUEUE_NAME_LABEL}), are inactive, or have no JobKind"
     )
+}
+
+/// The note about devices that are not counted, if any are.
+pub fn with_claims_note(jobs: usize) -> Option<String> {
+    let jobs = match jobs {
+        0 => return None,
+        1 => "1 job claims".to_owned(),
+        _ => format!("{jobs} jobs claim"),
+    };
+    Some(format!(
+        "left out: devices that {jobs}, as deviceClasses in Sluice's configuration says how they are counted; where it does \
+         not name their device classes, the controller holds such a job"
+    ))
 }
 
 fn namespace(object: &Value) -> Result<&str, Problem> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::rules::queue_names::QueueAliases;
+use crate::rules::queue_names::{Preset, QueueAliases};
 use crate::rules::shipped::SHIPPED;
 use crate::simulate::{Terms, WhatIf, estimate};
 
@@ -74,6 +74,14 @@ fn pod(labels: &Value) -> Value {
 
 /// What is said of these objects in that cluster: the answer with its notes, or what is wrong.
 fn asked(seen: Seen, files: &[Value]) -> Result<(Value, Vec<String>), Vec<String>> {
+    asked_with(seen, files, QueueNames::default())
+}
+
+fn asked_with(
+    seen: Seen,
+    files: &[Value],
+    names: QueueNames,
+) -> Result<(Value, Vec<String>), Vec<String>> {
     let given = Given {
         seen: Some(seen),
         files: files.iter().cloned().map(document).collect(),
@@ -84,7 +92,7 @@ fn asked(seen: Seen, files: &[Value]) -> Result<(Value, Vec<String>), Vec<String
             duration: Some(Duration::from_mins(1)),
             ignores_other_kinds: true,
             creates: true,
-            ..Options::default()
+            names,
         },
         settings: None,
     };
@@ -145,6 +153,88 @@ fn what_names_no_queue_is_as_its_namespace_has_it() {
         (answer["localQueue"].as_str(), notes.len()),
         (Some("a/main"), 0)
     );
+}
+
+/// As in manifests for Kueue.
+#[test]
+fn a_suspended_job_is_on_hold_only_if_its_user_says_so() {
+    let cases = [
+        (None, None, false),
+        (Some("false"), None, true),
+        (Some("true"), None, false),
+        // Sluice holds its pods, and leaves the field alone.
+        (None, Some("PerPod"), true),
+    ];
+    for (mark, mode, expected) in cases {
+        let mut job = job(&json!({"sluice.dev/queue-name": "main"}));
+        job["spec"]["suspend"] = json!(true);
+        job["metadata"]["annotations"] =
+            json!({"sluice.dev/held": mark, "sluice.dev/admission": mode});
+        let (answer, _) = asked(cluster(None, PodDefaults::default()), &[job]).unwrap();
+        let found = answer.get("onHold").is_some();
+        assert_eq!(found, expected, "{mark:?} {mode:?}");
+    }
+}
+
+/// No webhook has written Sluice's own keys into objects of files.
+#[test]
+fn keys_of_presets_count_in_files() {
+    let class = json!({"apiVersion": "sluice.dev/v1alpha1", "kind": "WorkloadPriorityClass",
+        "metadata": {"name": "high"}, "value": 100});
+    let mut of_kueue =
+        job(&json!({"kueue.x-k8s.io/queue-name": "main", "kueue.x-k8s.io/priority-class": "high"}));
+    of_kueue["metadata"]["annotations"] = json!({"kueue.x-k8s.io/job-min-parallelism": "3"});
+    of_kueue["spec"]["parallelism"] = json!(6);
+    let mut of_volcano = job(&json!(null));
+    of_volcano["metadata"]["annotations"] = json!({"scheduling.volcano.sh/queue-name": "main"});
+    let ask = |job: &Value, names| {
+        let files = [class.clone(), job.clone()];
+        asked_with(cluster(None, PodDefaults::default()), &files, names)
+    };
+    let (answer, _) = ask(&of_kueue, QueueAliases::of_kueue().names()).unwrap();
+    assert_eq!(answer["priorityClass"], "high");
+    assert_eq!(answer["outcome"], "AdmittedNow", "{answer}");
+    assert_eq!(answer["flavors"][0]["count"], 4);
+    let names = QueueAliases::of(&[Preset::Kueue, Preset::Volcano]).names();
+    let (answer, _) = ask(&of_volcano, names).unwrap();
+    assert_eq!(answer["localQueue"], "a/main");
+    let unqueued = "a/train: names no queue (label sluice.dev/queue-name): it would not be queued";
+    let unknown = ask(&of_volcano, QueueNames::default());
+    assert_eq!(unknown.unwrap_err(), [unqueued]);
+}
+
+#[test]
+fn devices_that_pods_claim_are_left_out_with_a_note() {
+    let claim = |mut object: Value, spec: &str, claim: Value| {
+        *object.pointer_mut(spec).unwrap() = json!({
+            "resourceClaims": [claim],
+            "containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}, "claims": [{"name": "gpu"}]}}],
+        });
+        object
+    };
+    let label = json!({"sluice.dev/queue-name": "main"});
+    let template = json!({"name": "gpu", "resourceClaimTemplateName": "gpu"});
+    let objects = [
+        claim(job(&label), "/spec/template/spec", template.clone()),
+        claim(pod(&label), "/spec", template),
+    ];
+    for object in objects {
+        let (answer, notes) = asked(cluster(None, PodDefaults::default()), &[object]).unwrap();
+        assert_eq!(answer["outcome"], "AdmittedNow");
+        assert_eq!(answer["requests"], json!({"cpu": "1"}));
+        assert_eq!(
+            notes,
+            [
+                "left out: devices that 1 job claims, as deviceClasses in Sluice's configuration says how they are \
+                 counted; where it does not name their device classes, the controller holds such a job"
+            ]
+        );
+    }
+    // No configuration counts these.
+    let shared = json!({"name": "gpu", "resourceClaimName": "gpu"});
+    let shared = claim(job(&label), "/spec/template/spec", shared);
+    let refused = asked(cluster(None, PodDefaults::default()), &[shared]).unwrap_err();
+    assert!(refused[0].contains("ResourceClaim \"gpu\""), "{refused:?}");
 }
 
 #[test]

@@ -113,6 +113,23 @@ fn presets_have_all_keys_of_a_system() {
     assert_eq!(Aliases::default().key_aliases(), KeyAliases::default());
 }
 
+/// The plugin, which reads no configuration, goes by the presets.
+#[test]
+fn presets_are_those_of_the_plugin() {
+    let keys = |alias_presets| {
+        let aliases = Aliases {
+            alias_presets,
+            ..Aliases::default()
+        };
+        aliases.key_aliases()
+    };
+    let (kueue, volcano) = (KeyAliases::of_kueue(), KeyAliases::of_volcano());
+    assert_eq!(keys(vec![AliasPreset::Kueue]), kueue);
+    assert_eq!(keys(vec![AliasPreset::Volcano]), volcano);
+    let both = vec![AliasPreset::Kueue, AliasPreset::Volcano];
+    assert_eq!(keys(both), kueue.and(volcano));
+}
+
 #[test]
 fn a_key_means_one_thing() {
     let told = |aliases: Aliases| -> Vec<String> {

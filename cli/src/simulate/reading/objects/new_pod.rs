@@ -1,11 +1,8 @@
 //! A pod of a file that would be admitted by itself, as the job that it is. Pods of a cluster are read in `pods`.
 
-use std::slice;
-
 use serde_json::Value;
 use sluice_crds::POD_GROUP_LABEL;
 use sluice_kinds::Problem;
-use sluice_kinds::devices::uncounted;
 use sluice_kinds::metadata::labels;
 use sluice_kinds::pod_hold::{MadeFor, PodHold};
 use sluice_kinds::requests::{PodDefaults, pod_requests};
@@ -53,10 +50,6 @@ pub fn read(
         return Ok(None);
     }
     let asks = names.read(object).asks?;
-    let claims = uncounted(slice::from_ref(&asks));
-    if !claims.is_empty() {
-        return Err(claims);
-    }
     let spec = object.get("spec").unwrap_or(&Value::Null);
     let requests = pod_requests(spec, "spec", defaults)?;
     Ok(Some((queue, PodSetView { requests, ..asks })))
