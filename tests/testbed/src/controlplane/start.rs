@@ -64,7 +64,7 @@ async fn make_template(assets: &Assets, manifests: &[String]) -> Result<Template
         ..Options::default()
     };
     let begun = start_from(assets, &options, None).await?;
-    Template::of(begun).context("the template of control planes")
+    Template::of(&begun).context("the template of control planes")
 }
 
 async fn start_from(

@@ -44,11 +44,11 @@ pub(crate) struct Template {
 }
 
 impl Template {
-    /// What a control plane leaves, which ends here.
+    /// What a control plane leaves; its processes end.
     ///
     /// # Errors
     /// When the files can't be read or shortened.
-    pub(crate) fn of(control_plane: ControlPlane) -> Result<Self> {
+    pub(crate) fn of(control_plane: &ControlPlane) -> Result<Self> {
         let reaper = Arc::clone(&control_plane.reaper);
         // Who writes ends before etcd does.
         for component in [
