@@ -30,12 +30,10 @@ pub struct PodDefaults {
 }
 
 impl PodDefaults {
-    /// Adds what a LimitRange gives. LimitRanges come in the order of their names: the first that gives a resource counts.
+    /// Adds what a LimitRange gives. Of a namespace with several, the API server takes any first: the most that one gives
+    /// of a resource counts.
     pub fn add_limit_range(&mut self, amounts: &Amounts) {
-        for (name, amount) in amounts {
-            let given = self.container_requests.entry(name.clone());
-            given.or_insert(*amount);
-        }
+        raise(&mut self.container_requests, amounts.clone());
     }
 }
 
@@ -115,7 +113,9 @@ impl Reader<'_> {
     fn pod(&mut self, pod: &Value, field: &str) -> Amounts {
         let defaults = self.defaults;
         let mut total = self.containers(pod, field, &defaults.container_requests);
-        total.extend(self.pod_level(pod, field));
+        // Templates of custom resources may say less than their containers. Where a cluster knows pod-level resources, it
+        // refuses such pods; where it does not, it drops what they say.
+        raise(&mut total, self.pod_level(pod, field));
         let overhead = self.overhead(pod, field);
         self.add(&mut total, &overhead, field);
         total.retain(|_, amount| *amount != 0);
@@ -162,8 +162,9 @@ impl Reader<'_> {
         requests
     }
 
-    /// The pod-level requests, which stand for the sum of the containers. With pod-level limits the API server adds to
-    /// them what the containers declare, and else the limits (`defaultPodRequests` in pkg/apis/core/v1/defaults.go).
+    /// The pod-level requests, which stand for the sum of the containers where they are more. Limits stand for those that
+    /// are missing; for resources that may be overcommitted only where no container declares any
+    /// (`defaultPodRequests` in pkg/apis/core/v1/defaults.go).
     fn pod_level(&mut self, pod: &Value, field: &str) -> Amounts {
         let Some(resources) = pod.get("resources") else {
             return Amounts::new();
@@ -181,9 +182,10 @@ impl Reader<'_> {
             // The API server does so before LimitRanger gives any container its defaults.
             let no_defaults = Amounts::new();
             let declared = self.containers(pod, field, &no_defaults);
-            let of_containers = declared.iter().filter(|(name, _)| is_pod_level(name));
-            for (name, amount) in of_containers.chain(&limits) {
-                requests.entry(name.clone()).or_insert(*amount);
+            for (name, limit) in limits {
+                if name.starts_with("hugepages-") || !declared.contains_key(&name) {
+                    requests.entry(name).or_insert(limit);
+                }
             }
         }
         requests
@@ -234,6 +236,14 @@ impl Reader<'_> {
     }
 }
 
+/// Raises each amount to that of `other`, where that is more.
+fn raise(amounts: &mut Amounts, other: Amounts) {
+    for (name, amount) in other {
+        let current = amounts.entry(name).or_default();
+        *current = amount.max(*current);
+    }
+}
+
 /// An amount that counts: a quantity that is not negative.
 fn parse(value: &Value) -> Result<i128, (String, String)> {
     let text = match value {
@@ -255,11 +265,6 @@ fn in_thousandths(nanos: i128) -> i128 {
         0 => nanos,
         rest => nanos.saturating_add(THOUSANDTH - rest),
     }
-}
-
-/// Whether a pod-level request may stand for the containers' (`IsSupportedPodLevelResource`).
-fn is_pod_level(resource: &str) -> bool {
-    matches!(resource, "cpu" | "memory") || resource.starts_with("hugepages-")
 }
 
 /// All of them: one that is left out would run without quota, and the API server bounds an object as a whole.
