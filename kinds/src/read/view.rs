@@ -40,6 +40,8 @@ pub struct PodSetView {
     pub devices: Result<Amounts, Vec<Problem>>,
     /// The template's nodeSelector and tolerations.
     pub placement: Placement,
+    /// What the API server adds to them in each pod, as its RuntimeClass says.
+    pub class_placement: Placement,
     /// The terms of the template's required node affinity: one of them must match.
     pub required_affinity: Vec<NodeSelectorTerm>,
     /// The template's PriorityClass.

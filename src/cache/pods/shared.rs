@@ -80,6 +80,7 @@ fn hash_set<H: Hasher>(set: &PodSetView, state: &mut H) {
         reclaimable: _,
         is_assumed: _,
         declared: _,
+        class_placement: _,
         devices: _,
         has_external_gates: _,
         marks: _,

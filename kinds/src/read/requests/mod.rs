@@ -17,16 +17,44 @@ use sluice_crds::Quantity;
 use sluice_crds::quantity::NANOS;
 
 use crate::field::problem::Problem;
+use crate::read::template::Placement;
 pub use containers::Amounts;
 use containers::Containers;
 
 /// What the API server adds to pods of one namespace when they are created.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct PodDefaults {
     /// A container's requests where it has none, from the namespace's LimitRanges.
     pub container_requests: Amounts,
-    /// The overhead of each RuntimeClass.
-    pub overheads: BTreeMap<String, Amounts>,
+    /// What each RuntimeClass adds.
+    pub runtime_classes: BTreeMap<String, ClassAdditions>,
+}
+
+/// What a RuntimeClass adds to its pods.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ClassAdditions {
+    /// To their requests.
+    pub overhead: Amounts,
+    /// To where they may go.
+    pub placement: Placement,
+}
+
+impl ClassAdditions {
+    /// What `class` adds, if it adds anything.
+    pub fn of(class: &RuntimeClass) -> Option<Self> {
+        let overhead = class.overhead.as_ref();
+        let overhead = overhead.and_then(|overhead| overhead.pod_fixed.as_ref());
+        let overhead = overhead.into_iter().flatten();
+        let scheduling = class.scheduling.clone().unwrap_or_default();
+        let additions = Self {
+            overhead: countable(overhead.map(|(name, quantity)| (name, &quantity.0))),
+            placement: Placement {
+                node_selector: scheduling.node_selector.unwrap_or_default(),
+                tolerations: scheduling.tolerations.unwrap_or_default(),
+            },
+        };
+        (additions != Self::default()).then_some(additions)
+    }
 }
 
 impl PodDefaults {
@@ -34,6 +62,12 @@ impl PodDefaults {
     /// of a resource counts.
     pub fn add_limit_range(&mut self, amounts: &Amounts) {
         raise(&mut self.container_requests, amounts.clone());
+    }
+
+    /// What the RuntimeClass of the pod spec `pod` adds to it, if it is known.
+    pub(crate) fn of_class(&self, pod: &Value) -> Option<&ClassAdditions> {
+        let name = pod.get("runtimeClassName").and_then(Value::as_str)?;
+        self.runtime_classes.get(name)
     }
 }
 
@@ -84,12 +118,6 @@ pub fn container_requests(range: &LimitRange) -> Amounts {
         requests.entry(name).or_insert(amount);
     }
     requests
-}
-
-/// The overhead of a RuntimeClass, if it has one.
-pub fn overhead(class: &RuntimeClass) -> Option<Amounts> {
-    let overhead = class.overhead.as_ref()?.pod_fixed.as_ref()?;
-    Some(countable(overhead.iter().map(|(name, q)| (name, &q.0))))
 }
 
 /// Amounts that can be counted; the API server lets no others into these objects. The first of
@@ -197,10 +225,9 @@ impl Reader<'_> {
         if declared.is_some_and(|overhead| !overhead.is_empty()) {
             return self.amounts(pod.get("overhead"), &format!("{field}.overhead"));
         }
-        pod.get("runtimeClassName")
-            .and_then(Value::as_str)
-            .and_then(|name| self.defaults.overheads.get(name))
-            .cloned()
+        let class = self.defaults.of_class(pod);
+        class
+            .map(|class| class.overhead.clone())
             .unwrap_or_default()
     }
 

@@ -3,12 +3,24 @@
 use serde_json::json;
 
 use super::*;
+use crate::fixtures::{batch_job, job_kind};
+use crate::jobkind::kind::CompiledKind;
 
 fn defaults() -> PodDefaults {
     PodDefaults {
         container_requests: [("memory".to_owned(), 64 * NANOS)].into(),
-        overheads: [("kata".to_owned(), [("cpu".to_owned(), NANOS / 4)].into())].into(),
+        runtime_classes: [("kata".to_owned(), kata())].into(),
     }
+}
+
+fn kata() -> ClassAdditions {
+    let class = json!({
+        "metadata": {"name": "kata"},
+        "handler": "kata",
+        "overhead": {"podFixed": {"cpu": "250m"}},
+        "scheduling": {"nodeSelector": {"pool": "kata"}, "tolerations": [{"key": "kata", "operator": "Exists"}]},
+    });
+    ClassAdditions::of(&serde_json::from_value(class).unwrap()).unwrap()
 }
 
 fn shown(pod: &Value, defaults: &PodDefaults) -> Vec<String> {
@@ -76,6 +88,21 @@ fn counts_what_the_scheduler_counts() {
     for (name, pod, expected) in cases {
         assert_eq!(shown(&pod, &PodDefaults::default()), expected, "{name}");
     }
+}
+
+/// Only pods get that: a template stays as it is.
+#[test]
+fn what_a_runtime_class_says_of_nodes_stands_beside_the_pods_own() {
+    let mut job = batch_job();
+    job["spec"]["template"]["spec"]["runtimeClassName"] = json!("kata");
+    let kind = CompiledKind::compile(&job_kind()).unwrap();
+    let with_class = kind.pod_sets(&job, &defaults()).unwrap().remove(0);
+    assert_eq!(with_class.class_placement, kata().placement);
+    assert_eq!(kata().placement.node_selector["pool"], "kata");
+    assert_eq!(kata().placement.tolerations.len(), 1);
+    assert!(with_class.placement.is_empty());
+    let unknown = kind.pod_sets(&job, &PodDefaults::default()).unwrap();
+    assert!(unknown[0].class_placement.is_empty());
 }
 
 #[test]
