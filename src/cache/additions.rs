@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use sluice_kinds::requests::{Amounts, PodDefaults};
+use sluice_kinds::requests::{Amounts, ClassAdditions, PodDefaults};
 
 /// What is added to pods. The one task that holds all state writes it; others read.
 #[derive(Debug, Clone, Default)]
@@ -22,8 +22,8 @@ pub enum Added {
 struct Tables {
     /// What LimitRanges give to containers, by namespace and name.
     limit_ranges: BTreeMap<(String, String), Amounts>,
-    /// The overhead of each RuntimeClass.
-    overheads: BTreeMap<String, Amounts>,
+    /// What each RuntimeClass adds.
+    runtime_classes: BTreeMap<String, ClassAdditions>,
 }
 
 impl PodAdditions {
@@ -35,10 +35,10 @@ impl PodAdditions {
         set(&mut self.write().limit_ranges, key, amounts)
     }
 
-    /// Takes in the overhead of a RuntimeClass; `None` if there is none, or the class is gone. Whether something
-    /// else is added now.
-    pub fn set_overhead(&self, class: &str, amounts: Option<Amounts>) -> bool {
-        set(&mut self.write().overheads, class.to_owned(), amounts)
+    /// Takes in what a RuntimeClass adds; `None` if that is nothing, or the class is gone. Whether something else is
+    /// added now.
+    pub fn set_runtime_class(&self, class: &str, adds: Option<ClassAdditions>) -> bool {
+        set(&mut self.write().runtime_classes, class.to_owned(), adds)
     }
 
     /// The namespaces and names of the LimitRanges.
@@ -46,16 +46,16 @@ impl PodAdditions {
         self.read().limit_ranges.keys().cloned().collect()
     }
 
-    /// The names of the RuntimeClasses with an overhead.
+    /// The names of the RuntimeClasses that add something.
     pub fn classes(&self) -> Vec<String> {
-        self.read().overheads.keys().cloned().collect()
+        self.read().runtime_classes.keys().cloned().collect()
     }
 
     /// What a pod of this namespace gets.
     pub fn of(&self, namespace: &str) -> PodDefaults {
         let tables = self.read();
         let mut defaults = PodDefaults {
-            overheads: tables.overheads.clone(),
+            runtime_classes: tables.runtime_classes.clone(),
             ..PodDefaults::default()
         };
         let first = (namespace.to_owned(), String::new());

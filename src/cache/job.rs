@@ -9,6 +9,7 @@ use sluice_crds::{
     ADMISSION_ANNOTATION, HELD_ANNOTATION, PRIORITY_CLASS_LABEL, RELEASED_ANNOTATION,
 };
 use sluice_kinds::aliases::KeyAliases;
+use sluice_kinds::devices::DeviceClasses;
 use sluice_kinds::gates::labels::stale_labels;
 use sluice_kinds::gates::{self, GateState};
 use sluice_kinds::hold::{Hold, Holding};
@@ -130,6 +131,8 @@ pub struct JobReader {
     pub queue_labels: QueueLabels,
     /// The other keys for keys of Sluice's own.
     pub key_aliases: Arc<KeyAliases>,
+    /// The classes of devices that are counted.
+    pub device_classes: Arc<DeviceClasses>,
     /// What namespaces and RuntimeClasses add to pods.
     pub additions: PodAdditions,
 }
@@ -152,7 +155,8 @@ impl JobReader {
         let labels = object.metadata.labels.get_or_insert_default();
         let annotations = object.metadata.annotations.get_or_insert_default();
         self.key_aliases.complete(labels, annotations);
-        let record = JobRecord::read(object, &self.kind, &self.queue_labels, &defaults);
+        let mut record = JobRecord::read(object, &self.kind, &self.queue_labels, &defaults);
+        record.count_requested_devices(&self.device_classes);
         (key, record)
     }
 }
@@ -210,6 +214,20 @@ impl JobRecord {
             suspended: kind.suspended(&object.data).ok(),
             was_labelled: false,
             reading: Reading::read(&object, kind, hold, defaults),
+        }
+    }
+
+    /// Counts devices that its pods request by the name of their class.
+    fn count_requested_devices(&mut self, classes: &DeviceClasses) {
+        let Ok(Reading {
+            pod_sets: Ok(pod_sets),
+            ..
+        }) = &mut self.reading
+        else {
+            return;
+        };
+        for set in Arc::make_mut(pod_sets) {
+            set.count_requested_devices(classes);
         }
     }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::api::{DynamicObject, ObjectMeta};
 use sluice_kinds::Problem;
+use sluice_kinds::devices::DeviceClasses;
 use sluice_kinds::gates::GateState;
 use sluice_kinds::gates::labels::stale_labels;
 use sluice_kinds::metadata::group_version;
@@ -244,6 +245,13 @@ impl PodRecord {
             pod_set: view.pod_set,
             admitted: view.admitted,
             asks: Arc::new(asks),
+        }
+    }
+
+    /// Counts devices that it requests by the name of their class.
+    pub fn count_requested_devices(&mut self, classes: &DeviceClasses) {
+        if let Ok(asks) = Arc::make_mut(&mut self.asks) {
+            asks.count_requested_devices(classes);
         }
     }
 

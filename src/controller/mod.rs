@@ -256,7 +256,7 @@ impl Controller {
         now: Now,
     ) -> Self {
         let cluster = Cluster::new(
-            Devices::new(options.device_classes),
+            Devices::new(options.device_classes.clone()),
             options.managed_namespaces,
         );
         let mut sources = BTreeSet::from(FIXED_SOURCES);
@@ -267,6 +267,7 @@ impl Controller {
             queue_labels: options.queue_labels.clone(),
             queue_gates: options.queue_gates,
             key_aliases: options.key_aliases.into(),
+            device_classes: options.device_classes.into(),
             additions: cluster.additions.clone(),
         };
         Self {

@@ -11,7 +11,7 @@ mod status;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
 use k8s_openapi::jiff::Timestamp;
 use kube::api::ObjectMeta;
-use sluice_crds::{JOB_UID_LABEL, Workload, WorkloadSpec, workload_name};
+use sluice_crds::{JOB_UID_LABEL, PodSet, Workload, WorkloadSpec, workload_name};
 use sluice_kinds::CompiledKind;
 use sluice_kinds::devices::uncounted;
 use sluice_kinds::metadata::api_version;
@@ -133,4 +133,18 @@ fn as_count(number: u32) -> i32 {
 pub fn covers_pod(record: &WorkloadRecord, pod_set: &str, asks: &PodSetView) -> bool {
     let known = record.spec.pod_sets.iter().find(|set| set.name == pod_set);
     known.is_some_and(|known| requests_comparison::asks_no_more(known, asks, &asks.requests))
+}
+
+/// Whether a pod of an admitted group asks for just what the pods of its set were admitted with.
+pub fn covers_member(record: &WorkloadRecord, pod_set: &str, asks: &PodSetView) -> bool {
+    let known = record.spec.pod_sets.iter().find(|set| set.name == pod_set);
+    known.is_some_and(|known| {
+        let asked = PodSetView {
+            name: pod_set.into(),
+            ..asks.clone()
+        };
+        let recorded = translate::pod_set_record(&asked, &asked.placement, asked.count);
+        let count = known.count;
+        *known == PodSet { count, ..recorded }
+    })
 }

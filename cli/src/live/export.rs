@@ -14,7 +14,7 @@ use sluice_crds::{
     ClusterQueue, Cohort, JobKind, LocalQueue, MANAGED_LABEL, ResourceFlavor, Workload,
     WorkloadPriorityClass,
 };
-use sluice_kinds::requests::{PodDefaults, container_requests, overhead};
+use sluice_kinds::requests::{ClassAdditions, PodDefaults, container_requests};
 
 use super::listed::list;
 use super::outcome::LiveError;
@@ -119,10 +119,10 @@ pub async fn pod_defaults(
     }
     match list::<RuntimeClass>(client, None, None, tell).await {
         Ok(classes) => {
-            let overheads = classes
-                .iter()
-                .filter_map(|class| Some((class.name_any(), overhead(class)?)));
-            defaults.overheads = overheads.collect();
+            let classes = classes.iter();
+            let classes =
+                classes.filter_map(|class| Some((class.name_any(), ClassAdditions::of(class)?)));
+            defaults.runtime_classes = classes.collect();
         }
         Err(LiveError::Cluster(why)) => {
             let text = format!("what RuntimeClasses add to its pods is left out: {why}");

@@ -7,6 +7,7 @@ mod name;
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{NodeSelectorTerm, Toleration};
+use k8s_openapi::api::node::v1::Scheduling;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
@@ -186,6 +187,9 @@ pub struct PodSet {
     /// The pods' own tolerations.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tolerations: Vec<Toleration>,
+    /// What the RuntimeClass of the pods adds to their nodeSelector and tolerations.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runtime_class_scheduling: Option<Scheduling>,
 }
 
 /// The observed state of a Workload.

@@ -14,6 +14,10 @@ use crate::read::view::PodSetView;
 /// Most requests of a template that are read: the API server takes fewer.
 const REQUESTS_MAX: usize = 64;
 
+/// Before the name of a DeviceClass: the extended resource by whose name containers request devices of that class
+/// (`ResourceDeviceClassPrefix` in k8s.io/api/resource).
+const DEVICE_CLASS_PREFIX: &str = "deviceclass.resource.kubernetes.io/";
+
 /// What the classes of devices are counted as.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DeviceClasses(BTreeMap<String, String>);
@@ -35,6 +39,24 @@ impl DeviceClasses {
     /// The resource that devices of `class` are counted as.
     pub fn resource(&self, class: &str) -> Option<&str> {
         self.0.get(class).map(String::as_str)
+    }
+
+    /// The resource that devices are counted as which containers request by the name of their class, if `name` is such
+    /// a name and the class is known.
+    fn requested(&self, name: &str) -> Option<&str> {
+        self.resource(name.strip_prefix(DEVICE_CLASS_PREFIX)?)
+    }
+
+    /// Counts devices that are requested by the name of their class as the resource of that class.
+    fn rename(&self, amounts: &mut Amounts) {
+        let devices: Vec<_> = amounts
+            .extract_if(.., |name, _| self.requested(name).is_some())
+            .collect();
+        for (name, amount) in devices {
+            let resource = self.requested(&name).unwrap_or(&name);
+            let sum = amounts.entry(resource.to_owned()).or_default();
+            *sum = sum.saturating_add(amount);
+        }
     }
 
     /// What one claim comes to that is made from `template`, a ResourceClaimTemplate.
@@ -105,6 +127,12 @@ impl PodSetView {
         let mut templates: Vec<_> = templates.map(ToString::to_string).collect();
         templates.sort_unstable();
         templates
+    }
+
+    /// Counts devices that one pod requests by the name of their class as the resource of that class.
+    pub fn count_requested_devices(&mut self, classes: &DeviceClasses) {
+        classes.rename(&mut self.requests);
+        classes.rename(&mut self.declared);
     }
 
     /// Counts the devices that one pod claims by what `count` says of a template.

@@ -64,6 +64,7 @@ impl Reader<'_> {
         if !problems.is_empty() {
             return Err(problems);
         }
+        let class = self.defaults.of_class(spec);
         Ok(PodSetView {
             marks: marks(pod, &name),
             name,
@@ -81,6 +82,9 @@ impl Reader<'_> {
             },
             claims,
             placement,
+            class_placement: class
+                .map(|class| class.placement.clone())
+                .unwrap_or_default(),
             required_affinity,
             priority_class: spec
                 .get("priorityClassName")

@@ -40,6 +40,8 @@ pub struct PodSetView {
     pub devices: Result<Amounts, Vec<Problem>>,
     /// The template's nodeSelector and tolerations.
     pub placement: Placement,
+    /// What the API server adds to them in each pod, as its RuntimeClass says.
+    pub class_placement: Placement,
     /// The terms of the template's required node affinity: one of them must match.
     pub required_affinity: Vec<NodeSelectorTerm>,
     /// The template's PriorityClass.
@@ -100,8 +102,15 @@ impl PodSetView {
         }
     }
 
-    /// A name for what these pods ask for: equal for pods that ask for the same, and the same for
-    /// ever, as it is stored.
+    /// Whether these pods ask for the same as `other`, whatever their number.
+    pub fn asks_for_the_same(&self, other: &Self) -> bool {
+        self.requests == other.requests
+            && self.placement == other.placement
+            && self.required_affinity == other.required_affinity
+    }
+
+    /// A name for what these pods ask for: equal for pods that [ask for the same](Self::asks_for_the_same), and the same
+    /// for ever, as it is stored. It is short: users can have others come to it.
     pub fn role(&self) -> String {
         let Self {
             requests,

@@ -10,7 +10,7 @@ use sluice_crds::{
 use sluice_engine::{Event, LocalQueueKey};
 use sluice_kinds::gates::Gate;
 use sluice_kinds::problem::summarize;
-use sluice_kinds::requests::{container_requests, overhead};
+use sluice_kinds::requests::{ClassAdditions, container_requests};
 use sluice_translate as translate;
 
 use super::kept::Kept;
@@ -246,8 +246,8 @@ impl Cluster {
     }
 
     fn runtime_class_changed(&mut self, name: &str, class: Option<&RuntimeClass>) -> Effect {
-        let amounts = class.and_then(overhead);
-        let is_other = self.additions.set_overhead(name, amounts);
+        let adds = class.and_then(ClassAdditions::of);
+        let is_other = self.additions.set_runtime_class(name, adds);
         Effect {
             added: is_other.then_some(Added::ToAny),
             ..Effect::default()

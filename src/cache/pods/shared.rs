@@ -66,17 +66,165 @@ impl Hash for SameAsks {
 }
 
 fn hash_set<H: Hasher>(set: &PodSetView, state: &mut H) {
-    (&set.name, &set.requests, &set.priority_class).hash(state);
-    set.claims.hash(state);
-    set.placement.node_selector.hash(state);
-    for toleration in &set.placement.tolerations {
+    let PodSetView {
+        name,
+        requests,
+        priority_class,
+        claims,
+        placement,
+        required_affinity,
+        // Equal for pods, follow from the others, or have few values.
+        count: _,
+        min_count: _,
+        count_at: _,
+        reclaimable: _,
+        is_assumed: _,
+        declared: _,
+        class_placement: _,
+        devices: _,
+        has_external_gates: _,
+        marks: _,
+        place: _,
+    } = set;
+    (name, requests, priority_class, claims).hash(state);
+    placement.node_selector.hash(state);
+    // Each list comes after its length, so that what stands in one can't be taken for what stands in the next.
+    state.write_usize(placement.tolerations.len());
+    for toleration in &placement.tolerations {
         (&toleration.key, &toleration.operator, &toleration.value).hash(state);
         (&toleration.effect, toleration.toleration_seconds).hash(state);
     }
-    for term in &set.required_affinity {
-        let all = [&term.match_expressions, &term.match_fields];
-        for required in all.into_iter().flatten().flatten() {
-            (&required.key, &required.operator, &required.values).hash(state);
+    state.write_usize(required_affinity.len());
+    for term in required_affinity {
+        for requirements in [&term.match_expressions, &term.match_fields] {
+            requirements.as_ref().map(Vec::len).hash(state);
+            for required in requirements.iter().flatten() {
+                (&required.key, &required.operator, &required.values).hash(state);
+            }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::plan::fixtures::mk_pod;
+
+    /// All that is hashed, as it is.
+    #[derive(Default)]
+    struct Written(Vec<u8>);
+
+    impl Hasher for Written {
+        fn finish(&self) -> u64 {
+            0
+        }
+
+        fn write(&mut self, bytes: &[u8]) {
+            self.0.extend(bytes);
+        }
+    }
+
+    /// Pods with these specs have as many hashes as they ask for different things.
+    fn assert_all_differ(specs: impl IntoIterator<Item = Value>) {
+        let mut known: BTreeMap<Vec<u8>, Value> = BTreeMap::new();
+        for spec in specs {
+            let (_, pod) = mk_pod("a", 0, &[], |pod| {
+                let own = spec.as_object().into_iter().flatten();
+                for (key, value) in own {
+                    pod["spec"][key] = value.clone();
+                }
+            });
+            assert!(pod.asks.is_ok(), "{spec}: {:?}", pod.asks);
+            let mut written = Written::default();
+            SameAsks(pod.asks).hash(&mut written);
+            if let Some(other) = known.insert(written.0, spec.clone()) {
+                panic!("{other} and {spec} have the same hash");
+            }
+        }
+    }
+
+    fn with_terms(terms: &[Value]) -> Value {
+        json!({"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {
+            "nodeSelectorTerms": terms}}}})
+    }
+
+    #[test]
+    fn terms_have_borders() {
+        const COUNT: usize = 6;
+        let required = |number: usize| json!({"key": format!("k{number}"), "operator": "Exists"});
+        // Each bit says whether a term ends before a requirement, or where in its term it stands.
+        let ends_before = |borders: usize, number: usize| borders >> number & 1 == 1;
+        let specs = (0..1_usize << (COUNT - 1)).flat_map(|borders| {
+            (0..=COUNT).map(move |labels| {
+                let mut terms = vec![json!({})];
+                for number in 0..COUNT {
+                    if 0 < number && ends_before(borders, number - 1) {
+                        terms.push(json!({}));
+                    }
+                    let list = if number < labels {
+                        "matchExpressions"
+                    } else {
+                        "matchFields"
+                    };
+                    let term = terms.last_mut().unwrap();
+                    if term[list].is_null() {
+                        term[list] = json!([]);
+                    }
+                    term[list].as_array_mut().unwrap().push(required(number));
+                }
+                with_terms(&terms)
+            })
+        });
+        assert_all_differ(specs);
+    }
+
+    #[test]
+    fn all_that_a_pod_may_ask_for_is_hashed() {
+        let required = |key: &str, operator: &str, values: Value| {
+            with_terms(&[json!({"matchExpressions": [
+                {"key": key, "operator": operator, "values": values}]})])
+        };
+        let requests =
+            |requests: Value| json!({"containers": [{"resources": {"requests": requests}}]});
+        let tolerations = |tolerations: Value| json!({"tolerations": tolerations});
+        assert_all_differ([
+            json!({}),
+            requests(json!({"cpu": "2"})),
+            requests(json!({"memory": "1"})),
+            requests(json!({"cpu": "1", "memory": "1"})),
+            json!({"priorityClassName": "high"}),
+            json!({"priorityClassName": "low"}),
+            json!({"nodeSelector": {"a": "b"}}),
+            json!({"nodeSelector": {"ab": ""}}),
+            json!({"nodeSelector": {"a": "b", "c": "d"}}),
+            json!({"nodeSelector": {"a": "bc", "d": ""}}),
+            tolerations(json!([{}])),
+            tolerations(json!([{}, {}])),
+            tolerations(json!([{"key": "a"}])),
+            tolerations(json!([{"value": "a"}])),
+            tolerations(json!([{"operator": "a"}])),
+            tolerations(json!([{"effect": "a"}])),
+            tolerations(json!([{"key": "a", "value": ""}])),
+            tolerations(json!([{"key": "a"}, {"key": "b"}])),
+            tolerations(json!([{"key": "b"}, {"key": "a"}])),
+            tolerations(json!([{"tolerationSeconds": 0}])),
+            tolerations(json!([{"tolerationSeconds": 1}])),
+            with_terms(&[json!({})]),
+            with_terms(&[json!({}), json!({})]),
+            with_terms(&[json!({"matchExpressions": []})]),
+            with_terms(&[json!({"matchFields": []})]),
+            required("a", "In", json!(null)),
+            required("a", "In", json!([])),
+            required("a", "In", json!([""])),
+            required("a", "In", json!(["b"])),
+            required("a", "In", json!(["b", "c"])),
+            required("a", "In", json!(["bc"])),
+            required("a", "NotIn", json!(["b"])),
+            required("ab", "In", json!([])),
+        ]);
     }
 }

@@ -34,12 +34,15 @@ fn is_covered(
         return true;
     }
     let set = pod_set_of(pod, subject).unwrap_or_default();
+    let Ok(asks) = pod.asks.as_ref() else {
+        return false;
+    };
     if let Subject::Group(_) = subject {
         let mut sets = admission.pod_set_assignments.iter();
-        return sets.any(|assigned| *assigned.name == *set);
+        return sets.any(|assigned| *assigned.name == *set)
+            && workload::covers_member(record, &set, asks);
     }
-    let asks = pod.asks.as_ref().as_ref();
-    asks.is_ok_and(|asks| workload::covers_pod(record, &set, asks))
+    workload::covers_pod(record, &set, asks)
 }
 
 impl Controller {
@@ -176,5 +179,53 @@ impl Controller {
     pub(super) fn is_pod_busy(&self, pod: &PodRecord) -> bool {
         let subject = Subject::Pod(pod.uid.clone());
         self.writes.is_busy(&subject)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::cache::GroupKey;
+    use crate::plan::fixtures::{mk_group_workload, mk_pod};
+    use crate::plan::group::role_of;
+
+    /// The names of pod sets are digests of what users write: another pod may come to the same one.
+    #[test]
+    fn a_pod_of_a_group_is_covered_by_a_set_that_asks_for_the_same() {
+        let (_, pod) = mk_pod("a", 0, &[], |pod| {
+            pod["metadata"]["labels"]["sluice.dev/pod-group-name"] = json!("g");
+            pod["metadata"]["annotations"]["sluice.dev/pod-group-total-count"] = json!("1");
+        });
+        let group = GroupKey {
+            namespace: "blue".into(),
+            name: "g".into(),
+        };
+        let subject = Subject::Group(group);
+        let is_covered = |change: serde_json::Value| {
+            let role = role_of(&pod);
+            let mut set = json!({"name": role, "count": 1, "requests": {"cpu": "1"}});
+            if let (Some(set), Some(change)) = (set.as_object_mut(), change.as_object()) {
+                set.extend(change.clone());
+            }
+            let status = json!({"admission": {"clusterQueue": "cq", "podSetAssignments": [
+                {"name": role, "count": 1, "flavors": {}}]}});
+            let (_, record) = mk_group_workload(&json!([set]), &status);
+            let admission = record.status.admission.clone().unwrap();
+            is_covered(&subject, &record, &admission, &pod)
+        };
+        assert!(is_covered(json!({})));
+        assert!(is_covered(json!({"count": 2})));
+        for other in [
+            json!({"requests": {"cpu": "1m"}}),
+            json!({"requests": {"cpu": "2"}}),
+            json!({"nodeSelector": {"pool": "a"}}),
+            json!({"tolerations": [{"key": "a", "operator": "Exists"}]}),
+            json!({"requiredNodeAffinity": [{"matchExpressions": [{"key": "a", "operator": "Exists"}]}]}),
+            json!({"name": "another"}),
+        ] {
+            assert!(!is_covered(other.clone()), "{other}");
+        }
     }
 }

@@ -47,6 +47,7 @@ impl Controller {
             labels.is_some_and(|labels| labels.get(MANAGED_LABEL).is_some_and(|v| v == "true"));
         let reading = self.kinds.reading();
         let mut record = PodRecord::read(object, &reading.queue_labels, &reading.queue_gates);
+        record.count_requested_devices(&reading.device_classes);
         let uid = record.uid.clone();
         let before = self.objects.pods.get(key).cloned();
         if self.objects.pods.is_stale(key, &record) {

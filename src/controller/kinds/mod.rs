@@ -21,6 +21,7 @@ use kube::api::ApiResource;
 use sluice_crds::JobKindStatus;
 use sluice_kinds::CompiledKind;
 use sluice_kinds::aliases::KeyAliases;
+use sluice_kinds::devices::DeviceClasses;
 use sluice_kinds::pod::QueueGates;
 use sluice_kinds::view::QueueLabels;
 use sluice_webhooks::manifests::ManagedResource;
@@ -102,6 +103,8 @@ pub struct Reading {
     pub queue_gates: QueueGates,
     /// The other keys for keys of Sluice's own.
     pub key_aliases: Arc<KeyAliases>,
+    /// The classes of devices that are counted.
+    pub device_classes: Arc<DeviceClasses>,
     /// What namespaces and RuntimeClasses add to pods.
     pub additions: PodAdditions,
 }

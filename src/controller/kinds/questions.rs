@@ -68,6 +68,7 @@ impl Kinds {
             kind: entry.compiled.clone()?,
             queue_labels: self.reading.queue_labels.clone(),
             key_aliases: self.reading.key_aliases.clone(),
+            device_classes: self.reading.device_classes.clone(),
             additions: self.reading.additions.clone(),
         })
     }

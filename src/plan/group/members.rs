@@ -75,22 +75,44 @@ pub(super) fn pod_sets(
     pods: &[(&PodKey, &PodRecord)],
     total: usize,
 ) -> Result<Vec<PodSetView>, String> {
-    let mut sets: BTreeMap<String, PodSetView> = BTreeMap::new();
-    for (key, pod) in counted(pods, total) {
+    pod_sets_by(pods, total, role_of)
+}
+
+/// The same where `role_of` names the pod set of a pod. That name is a short digest of what users write, so that they can
+/// have pods which ask for something else come to the same one.
+fn pod_sets_by(
+    pods: &[(&PodKey, &PodRecord)],
+    total: usize,
+    role_of: impl Fn(&PodRecord) -> String,
+) -> Result<Vec<PodSetView>, String> {
+    // Released pods also ask for what flavors put into them: what those ask for that wait counts.
+    let (waiting, released): (Vec<_>, Vec<_>) =
+        (counted(pods, total).into_iter()).partition(|(_, pod)| pod.queue_gate.is_some());
+    let mut sets: BTreeMap<String, (&str, PodSetView)> = BTreeMap::new();
+    for (key, pod) in waiting.into_iter().chain(released) {
         let asks = pod
             .asks
             .as_ref()
             .as_ref()
             .map_err(|problems| format!("Pod {}: {}", key.name, summarize(problems)))?;
         let role = role_of(pod);
-        let set = sets.entry(role.clone()).or_insert_with(|| PodSetView {
-            name: role.as_str().into(),
-            count: 0,
-            ..asks.clone()
+        let (first, set) = sets.entry(role.clone()).or_insert_with(|| {
+            let set = PodSetView {
+                name: role.as_str().into(),
+                count: 0,
+                ..asks.clone()
+            };
+            (&*key.name, set)
         });
+        if pod.queue_gate.is_some() && !asks.asks_for_the_same(set) {
+            return Err(format!(
+                "Pod {}: requests, nodeSelector, tolerations and node affinity must equal those of pod {first}, as both play the role {role:?}",
+                key.name
+            ));
+        }
         set.count = set.count.saturating_add(1);
     }
-    Ok(sets.into_values().collect())
+    Ok(sets.into_values().map(|(_, set)| set).collect())
 }
 
 /// The name of the pod set of a pod in a group: a digest of what it asks for. A pod that was released
@@ -100,5 +122,64 @@ pub fn role_of(pod: &PodRecord) -> String {
         (None, Some(role), _) => role.to_string(),
         (_, _, Ok(asks)) => asks.role(),
         (_, _, Err(_)) => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::plan::fixtures::{mk_pod, release};
+
+    /// The pod sets of these pods, where all of them play one role.
+    fn of_one_role(pods: &[(PodKey, PodRecord)]) -> Result<Vec<PodSetView>, String> {
+        let pods: Vec<_> = pods.iter().map(|(key, pod)| (key, pod)).collect();
+        pod_sets_by(&pods, pods.len(), |_| "r".to_owned())
+    }
+
+    #[test]
+    fn pods_that_ask_for_something_else_have_no_common_role() {
+        let pod = |name: &str, at: &str, value: &serde_json::Value| {
+            mk_pod(name, 0, &[], |pod| {
+                if let Some((map, key)) = at.rsplit_once('/') {
+                    pod.pointer_mut(map).unwrap()[key] = value.clone();
+                }
+            })
+        };
+        let like_first = || pod("a", "", &json!(null));
+        let same = of_one_role(&[like_first(), like_first()]).unwrap();
+        assert_eq!(same.iter().map(|set| set.count).collect::<Vec<_>>(), [2]);
+        let terms = json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {
+            "nodeSelectorTerms": [{"matchExpressions": [{"key": "a", "operator": "Exists"}]}]}}});
+        let others = [
+            ("/spec/containers/0/resources/requests/cpu", json!("64")),
+            ("/spec/nodeSelector", json!({"pool": "a"})),
+            (
+                "/spec/tolerations",
+                json!([{"key": "a", "operator": "Exists"}]),
+            ),
+            ("/spec/affinity", terms),
+        ];
+        for (at, value) in others {
+            assert_eq!(
+                of_one_role(&[like_first(), like_first(), pod("b", at, &value)]).unwrap_err(),
+                "Pod b: requests, nodeSelector, tolerations and node affinity must equal those of pod a, as both play the role \"r\"",
+                "{at}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_flavors_put_into_a_pod_is_not_what_its_set_asks_for() {
+        let placed = mk_pod("a", 0, &[], |pod| {
+            release(pod);
+            pod["spec"]["nodeSelector"] = json!({"spot": "true"});
+            pod["status"]["phase"] = json!("Succeeded");
+        });
+        let waits = mk_pod("b", 1, &[], |_| ());
+        let sets = of_one_role(&[placed, waits]).unwrap();
+        assert_eq!(sets[0].count, 2);
+        assert!(sets[0].placement.is_empty());
     }
 }

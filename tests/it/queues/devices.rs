@@ -179,6 +179,40 @@ async fn claimed_devices_are_counted_and_templates_come_and_go() -> Result<()> {
     .await
 }
 
+/// They are the same devices, whichever way a container gets them.
+#[tokio::test]
+async fn devices_that_are_requested_by_the_name_of_their_class_use_the_same_quota() -> Result<()> {
+    bed::own_running_with("devices-named", options(), async |_, scene| {
+        make_queues(scene).await?;
+        let name = "deviceclass.resource.kubernetes.io/big-gpu.example.com";
+        let mut by_name = Job::new("first").queue("q").json();
+        let pod = &mut by_name["spec"]["template"]["spec"];
+        pod["containers"][0]["resources"]["limits"] = json!({ name: "2" });
+        scene.create(&by_name).await?;
+        let first = scene.see_admitted("first").await?;
+        assert_eq!(*used(&first), "2");
+        see_used(scene, &scene.ns, "2").await?;
+        scene.create(&of_count("one", 1)).await?;
+        scene
+            .create(&job("second", "q", by_template("one")))
+            .await?;
+        scene
+            .see_workload("second", "told that it waits", |workload| {
+                condition(workload, "QuotaReserved").is_some_and(|(status, reason, _)| {
+                    (status, reason) == ("False", "WaitingForQuota")
+                })
+            })
+            .await?;
+
+        let mut pod = Pod::new("pod").queue("spare").json();
+        pod["spec"]["containers"][0]["resources"]["limits"] = json!({ name: "1" });
+        scene.create(&pod).await?;
+        see_used(scene, &scene.name("spare"), "1").await?;
+        Ok(())
+    })
+    .await
+}
+
 #[tokio::test]
 async fn devices_that_can_not_be_counted_hold_a_job() -> Result<()> {
     bed::own("devices-not", options(), Options::with_crds()?, async |bed, scene| {

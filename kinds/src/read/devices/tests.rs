@@ -102,10 +102,16 @@ fn there_are_so_many_requests_at_most() {
 
 /// The one pod set of a Job whose pods have these claims and ask for two GPUs besides.
 fn pod_set(claims: &Value) -> PodSetView {
+    pod_set_with(|pod| {
+        pod["resourceClaims"] = claims.clone();
+        pod["containers"][0]["resources"]["requests"]["example.com/gpu"] = json!("2");
+    })
+}
+
+/// The one pod set of a Job whose pod spec is changed by `change`.
+fn pod_set_with(change: impl FnOnce(&mut Value)) -> PodSetView {
     let mut job = batch_job();
-    let pod = &mut job["spec"]["template"]["spec"];
-    pod["resourceClaims"] = claims.clone();
-    pod["containers"][0]["resources"]["requests"]["example.com/gpu"] = json!("2");
+    change(&mut job["spec"]["template"]["spec"]);
     let kind = CompiledKind::compile(&job_kind()).unwrap();
     kind.pod_sets(&job, &PodDefaults::default())
         .unwrap()
@@ -115,6 +121,27 @@ fn pod_set(claims: &Value) -> PodSetView {
 fn told(set: &PodSetView) -> Vec<String> {
     let problems = uncounted(std::slice::from_ref(set));
     problems.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn devices_that_are_requested_by_the_name_of_their_class_count_as_its_resource() {
+    let used = |name: &str| {
+        let limits = json!({name: "2", "example.com/gpu": "1"});
+        let mut set = pod_set_with(|pod| {
+            pod["containers"][0]["resources"] = json!({ "limits": limits });
+        });
+        set.count_requested_devices(&classes());
+        assert_eq!(set.declared, set.requests);
+        let amounts = set.requests.into_iter();
+        amounts
+            .map(|(name, amount)| (name, amount / NANOS))
+            .collect::<Vec<_>>()
+    };
+    let gpus = |amount| ("example.com/gpu".to_owned(), amount);
+    let known = "deviceclass.resource.kubernetes.io/gpu.example.com";
+    assert_eq!(used(known), [gpus(3)]);
+    let unknown = "deviceclass.resource.kubernetes.io/x.example.com";
+    assert_eq!(used(unknown), [(unknown.to_owned(), 2), gpus(1)]);
 }
 
 #[test]

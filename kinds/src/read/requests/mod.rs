@@ -17,25 +17,57 @@ use sluice_crds::Quantity;
 use sluice_crds::quantity::NANOS;
 
 use crate::field::problem::Problem;
+use crate::read::template::Placement;
 pub use containers::Amounts;
 use containers::Containers;
 
 /// What the API server adds to pods of one namespace when they are created.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct PodDefaults {
     /// A container's requests where it has none, from the namespace's LimitRanges.
     pub container_requests: Amounts,
-    /// The overhead of each RuntimeClass.
-    pub overheads: BTreeMap<String, Amounts>,
+    /// What each RuntimeClass adds.
+    pub runtime_classes: BTreeMap<String, ClassAdditions>,
+}
+
+/// What a RuntimeClass adds to its pods.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ClassAdditions {
+    /// To their requests.
+    pub overhead: Amounts,
+    /// To where they may go.
+    pub placement: Placement,
+}
+
+impl ClassAdditions {
+    /// What `class` adds, if it adds anything.
+    pub fn of(class: &RuntimeClass) -> Option<Self> {
+        let overhead = class.overhead.as_ref();
+        let overhead = overhead.and_then(|overhead| overhead.pod_fixed.as_ref());
+        let overhead = overhead.into_iter().flatten();
+        let scheduling = class.scheduling.clone().unwrap_or_default();
+        let additions = Self {
+            overhead: countable(overhead.map(|(name, quantity)| (name, &quantity.0))),
+            placement: Placement {
+                node_selector: scheduling.node_selector.unwrap_or_default(),
+                tolerations: scheduling.tolerations.unwrap_or_default(),
+            },
+        };
+        (additions != Self::default()).then_some(additions)
+    }
 }
 
 impl PodDefaults {
-    /// Adds what a LimitRange gives. LimitRanges come in the order of their names: the first that gives a resource counts.
+    /// Adds what a LimitRange gives. Of a namespace with several, the API server takes any first: the most that one gives
+    /// of a resource counts.
     pub fn add_limit_range(&mut self, amounts: &Amounts) {
-        for (name, amount) in amounts {
-            let given = self.container_requests.entry(name.clone());
-            given.or_insert(*amount);
-        }
+        raise(&mut self.container_requests, amounts.clone());
+    }
+
+    /// What the RuntimeClass of the pod spec `pod` adds to it, if it is known.
+    pub(crate) fn of_class(&self, pod: &Value) -> Option<&ClassAdditions> {
+        let name = pod.get("runtimeClassName").and_then(Value::as_str)?;
+        self.runtime_classes.get(name)
     }
 }
 
@@ -88,12 +120,6 @@ pub fn container_requests(range: &LimitRange) -> Amounts {
     requests
 }
 
-/// The overhead of a RuntimeClass, if it has one.
-pub fn overhead(class: &RuntimeClass) -> Option<Amounts> {
-    let overhead = class.overhead.as_ref()?.pod_fixed.as_ref()?;
-    Some(countable(overhead.iter().map(|(name, q)| (name, &q.0))))
-}
-
 /// Amounts that can be counted; the API server lets no others into these objects. The first of
 /// two with the same name counts.
 fn countable<'a>(quantities: impl Iterator<Item = (&'a String, &'a String)>) -> Amounts {
@@ -115,7 +141,9 @@ impl Reader<'_> {
     fn pod(&mut self, pod: &Value, field: &str) -> Amounts {
         let defaults = self.defaults;
         let mut total = self.containers(pod, field, &defaults.container_requests);
-        total.extend(self.pod_level(pod, field));
+        // Templates of custom resources may say less than their containers. Where a cluster knows pod-level resources, it
+        // refuses such pods; where it does not, it drops what they say.
+        raise(&mut total, self.pod_level(pod, field));
         let overhead = self.overhead(pod, field);
         self.add(&mut total, &overhead, field);
         total.retain(|_, amount| *amount != 0);
@@ -162,8 +190,9 @@ impl Reader<'_> {
         requests
     }
 
-    /// The pod-level requests, which stand for the sum of the containers. With pod-level limits the API server adds to
-    /// them what the containers declare, and else the limits (`defaultPodRequests` in pkg/apis/core/v1/defaults.go).
+    /// The pod-level requests, which stand for the sum of the containers where they are more. Limits stand for those that
+    /// are missing; for resources that may be overcommitted only where no container declares any
+    /// (`defaultPodRequests` in pkg/apis/core/v1/defaults.go).
     fn pod_level(&mut self, pod: &Value, field: &str) -> Amounts {
         let Some(resources) = pod.get("resources") else {
             return Amounts::new();
@@ -181,9 +210,10 @@ impl Reader<'_> {
             // The API server does so before LimitRanger gives any container its defaults.
             let no_defaults = Amounts::new();
             let declared = self.containers(pod, field, &no_defaults);
-            let of_containers = declared.iter().filter(|(name, _)| is_pod_level(name));
-            for (name, amount) in of_containers.chain(&limits) {
-                requests.entry(name.clone()).or_insert(*amount);
+            for (name, limit) in limits {
+                if name.starts_with("hugepages-") || !declared.contains_key(&name) {
+                    requests.entry(name).or_insert(limit);
+                }
             }
         }
         requests
@@ -195,10 +225,9 @@ impl Reader<'_> {
         if declared.is_some_and(|overhead| !overhead.is_empty()) {
             return self.amounts(pod.get("overhead"), &format!("{field}.overhead"));
         }
-        pod.get("runtimeClassName")
-            .and_then(Value::as_str)
-            .and_then(|name| self.defaults.overheads.get(name))
-            .cloned()
+        let class = self.defaults.of_class(pod);
+        class
+            .map(|class| class.overhead.clone())
             .unwrap_or_default()
     }
 
@@ -234,6 +263,14 @@ impl Reader<'_> {
     }
 }
 
+/// Raises each amount to that of `other`, where that is more.
+fn raise(amounts: &mut Amounts, other: Amounts) {
+    for (name, amount) in other {
+        let current = amounts.entry(name).or_default();
+        *current = amount.max(*current);
+    }
+}
+
 /// An amount that counts: a quantity that is not negative.
 fn parse(value: &Value) -> Result<i128, (String, String)> {
     let text = match value {
@@ -255,11 +292,6 @@ fn in_thousandths(nanos: i128) -> i128 {
         0 => nanos,
         rest => nanos.saturating_add(THOUSANDTH - rest),
     }
-}
-
-/// Whether a pod-level request may stand for the containers' (`IsSupportedPodLevelResource`).
-fn is_pod_level(resource: &str) -> bool {
-    matches!(resource, "cpu" | "memory") || resource.starts_with("hugepages-")
 }
 
 /// All of them: one that is left out would run without quota, and the API server bounds an object as a whole.

@@ -3,12 +3,24 @@
 use serde_json::json;
 
 use super::*;
+use crate::fixtures::{batch_job, job_kind};
+use crate::jobkind::kind::CompiledKind;
 
 fn defaults() -> PodDefaults {
     PodDefaults {
         container_requests: [("memory".to_owned(), 64 * NANOS)].into(),
-        overheads: [("kata".to_owned(), [("cpu".to_owned(), NANOS / 4)].into())].into(),
+        runtime_classes: [("kata".to_owned(), kata())].into(),
     }
+}
+
+fn kata() -> ClassAdditions {
+    let class = json!({
+        "metadata": {"name": "kata"},
+        "handler": "kata",
+        "overhead": {"podFixed": {"cpu": "250m"}},
+        "scheduling": {"nodeSelector": {"pool": "kata"}, "tolerations": [{"key": "kata", "operator": "Exists"}]},
+    });
+    ClassAdditions::of(&serde_json::from_value(class).unwrap()).unwrap()
 }
 
 fn shown(pod: &Value, defaults: &PodDefaults) -> Vec<String> {
@@ -52,6 +64,17 @@ fn counts_what_the_scheduler_counts() {
             vec!["cpu=3"],
         ),
         (
+            "a pod-level request that is less than the sum",
+            json!({"resources": {"requests": {"cpu": "1m", "memory": "2Gi"}}, "containers": [
+                {"resources": {"requests": {"cpu": "64", "memory": "1Gi"}}}]}),
+            vec!["cpu=64", "memory=2Gi"],
+        ),
+        (
+            "a pod-level request that is less than an init container",
+            json!({"resources": {"requests": {"cpu": "2"}}, "initContainers": [container("4")], "containers": [container("1")]}),
+            vec!["cpu=4"],
+        ),
+        (
             "pod-level limit counts where nobody requests",
             json!({"resources": {"limits": {"cpu": "3", "memory": "1Gi"}}, "containers": [container("1")]}),
             vec!["cpu=1", "memory=1Gi"],
@@ -65,6 +88,21 @@ fn counts_what_the_scheduler_counts() {
     for (name, pod, expected) in cases {
         assert_eq!(shown(&pod, &PodDefaults::default()), expected, "{name}");
     }
+}
+
+/// Only pods get that: a template stays as it is.
+#[test]
+fn what_a_runtime_class_says_of_nodes_stands_beside_the_pods_own() {
+    let mut job = batch_job();
+    job["spec"]["template"]["spec"]["runtimeClassName"] = json!("kata");
+    let kind = CompiledKind::compile(&job_kind()).unwrap();
+    let with_class = kind.pod_sets(&job, &defaults()).unwrap().remove(0);
+    assert_eq!(with_class.class_placement, kata().placement);
+    assert_eq!(kata().placement.node_selector["pool"], "kata");
+    assert_eq!(kata().placement.tolerations.len(), 1);
+    assert!(with_class.placement.is_empty());
+    let unknown = kind.pod_sets(&job, &PodDefaults::default()).unwrap();
+    assert!(unknown[0].class_placement.is_empty());
 }
 
 #[test]
@@ -84,14 +122,14 @@ fn pod_level_requests_come_before_the_defaults_of_containers() {
             vec!["memory=4Ki"],
         ),
         (
-            "what one container requests, and not the default of the other",
+            "what one container requests, with the default of the other, which is more",
             json!({"resources": {"limits": {"memory": "4Ki"}}, "containers": [small, {}]}),
-            vec!["memory=16"],
+            vec!["memory=80"],
         ),
         (
             "a limit of another resource",
             json!({"resources": {"limits": {"cpu": "4"}}, "containers": [small, {}]}),
-            vec!["cpu=4", "memory=16"],
+            vec!["cpu=4", "memory=80"],
         ),
         (
             "no limit at all",
@@ -102,11 +140,56 @@ fn pod_level_requests_come_before_the_defaults_of_containers() {
             "a device is requested by containers alone",
             json!({"resources": {"limits": {"memory": "1"}}, "containers": [
                 {"resources": {"limits": {"nvidia.com/gpu": "2"}}}]}),
-            vec!["memory=1", "nvidia.com/gpu=2"],
+            vec!["memory=64", "nvidia.com/gpu=2"],
         ),
     ];
     for (name, pod, expected) in cases {
         assert_eq!(shown(&pod, &defaults()), expected, "{name}");
+    }
+}
+
+/// They can't be overcommitted: a pod-level limit is what the pod requests (`defaultPodRequests`).
+#[test]
+fn pod_level_hugepages_are_requested_as_they_are_limited() {
+    let pages = |amount: &str| json!({"hugepages-2Mi": amount});
+    let container = json!({"resources": {"limits": pages("256Mi")}});
+    let cases = [
+        (json!({"limits": pages("512Mi")}), "512Mi"),
+        (json!({"limits": {"cpu": "1"}}), "256Mi"),
+        (json!({"requests": {"cpu": "1"}}), "256Mi"),
+        (
+            json!({"limits": pages("512Mi"), "requests": pages("512Mi")}),
+            "512Mi",
+        ),
+    ];
+    for (resources, expected) in cases {
+        let pod = json!({"resources": resources, "containers": [container]});
+        let requests = pod_requests(&pod, "spec", &PodDefaults::default()).unwrap();
+        let pages = Quantity::of("hugepages-2Mi", requests["hugepages-2Mi"]);
+        assert_eq!(pages.to_string(), expected, "{pod}");
+    }
+}
+
+/// The API server takes any of them first.
+#[test]
+fn the_most_that_a_limit_range_gives_counts() {
+    let amounts = |given: &[(&str, i128)]| -> Amounts {
+        let given = given.iter();
+        given
+            .map(|(name, amount)| ((*name).to_owned(), *amount))
+            .collect()
+    };
+    let ranges = [
+        amounts(&[("cpu", 1), ("memory", 4)]),
+        amounts(&[("cpu", 2), ("memory", 3), ("example.com/gpu", 1)]),
+    ];
+    for order in [[0, 1], [1, 0]] {
+        let mut defaults = PodDefaults::default();
+        for index in order {
+            defaults.add_limit_range(&ranges[index]);
+        }
+        let most = amounts(&[("cpu", 2), ("memory", 4), ("example.com/gpu", 1)]);
+        assert_eq!(defaults.container_requests, most);
     }
 }
 
