@@ -63,19 +63,19 @@ until_ok() {
 }
 
 workloads_of() { # job: the names of its Workloads
-    kubectl -n team-blue get workloads \
+    kubectl -n team-blue get workloads.sluice.dev \
         -o jsonpath="{range .items[?(@.metadata.ownerReferences[0].name==\"$1\")]}{.metadata.name}{end}"
 }
 waits_for_quota() { # job
     local name
     name=$(workloads_of "$1")
-    [ -n "$name" ] && [ "$(kubectl -n team-blue get workload "$name" \
+    [ -n "$name" ] && [ "$(kubectl -n team-blue get workloads.sluice.dev "$name" \
         -o jsonpath='{.status.conditions[?(@.type=="QuotaReserved")].status}')" = False ]
 }
 is_decided() { # job: whether it has quota, or waits for it
     local name
     name=$(workloads_of "$1")
-    [ -n "$name" ] && [ -n "$(kubectl -n team-blue get workload "$name" \
+    [ -n "$name" ] && [ -n "$(kubectl -n team-blue get workloads.sluice.dev "$name" \
         -o jsonpath='{.status.conditions[?(@.type=="QuotaReserved")].status}')" ]
 }
 gated_count_is() {
@@ -121,7 +121,7 @@ story() { # webhooks: yes or no
     note "Two run: one in the team's own quota, one in what team red lends."
     note "The third is held before it is even queued: no pod, no Workload, no quota."
     run kubectl -n team-blue get jobs,pods
-    run kubectl -n team-blue get workloads
+    run kubectl -n team-blue get workloads.sluice.dev
     run kubectl -n team-blue get localqueues
     run kubectl -n team-blue events --for job/evaluate --no-headers
 
@@ -157,13 +157,13 @@ story() { # webhooks: yes or no
     else
         note "This machine is slow: a job has ended meanwhile, and its quota is handed on already."
     fi
-    run kubectl -n team-blue get workloads
-    sh_run "kubectl -n team-blue get workload $(workloads_of evaluate) -o jsonpath='{.status.conditions[?(@.type==\"QuotaReserved\")].message}{\"\\n\"}'"
+    run kubectl -n team-blue get workloads.sluice.dev
+    sh_run "kubectl -n team-blue get workloads.sluice.dev $(workloads_of evaluate) -o jsonpath='{.status.conditions[?(@.type==\"QuotaReserved\")].message}{\"\\n\"}'"
     run kubectl -n team-blue get jobs
 
     chapter "A job ends, its quota is handed on, and all of them finish"
     run kubectl -n team-blue wait --for=condition=Complete job --all --timeout=180s
-    run kubectl -n team-blue get jobs,workloads
+    run kubectl -n team-blue get jobs,workloads.sluice.dev
     run kubectl -n team-blue events --for job/evaluate --no-headers
 
     if [ "$1" = yes ]; then
@@ -205,7 +205,7 @@ story() { # webhooks: yes or no
         until_ok waits_for_quota trailer
         note "Each requests 3 of the 4 CPUs: one is released, the other was paused when it was created."
         run kubectl -n team-blue get renders -o custom-columns=NAME:.metadata.name,PAUSED:.spec.paused
-        sh_run "kubectl -n team-blue get workload $(workloads_of trailer) -o jsonpath='{.status.conditions[?(@.type==\"QuotaReserved\")].message}{\"\\n\"}'"
+        sh_run "kubectl -n team-blue get workloads.sluice.dev $(workloads_of trailer) -o jsonpath='{.status.conditions[?(@.type==\"QuotaReserved\")].message}{\"\\n\"}'"
         note "Its own controller says that film has ended, and trailer starts:"
         run kubectl -n team-blue patch render film --subresource=status --type=merge -p '{"status":{"pods":0,"outcome":"done"}}'
         until_ok is_released trailer
@@ -225,7 +225,7 @@ keep() {
     cat <<EOF
 export KUBECONFIG=$KUBECONFIG
 export PATH=$(dirname "$(command -v kubectl)"):\$PATH
-kubectl -n team-blue get jobs,workloads,localqueues
+kubectl -n team-blue get jobs,workloads.sluice.dev,localqueues.sluice.dev
 
 # to play the story again: kubectl -n team-blue delete jobs --all
 # metrics: curl $TESTBED_SLUICE_METRICS

@@ -32,7 +32,7 @@ use crate::completion::Completion;
 use crate::gates::Gates;
 use crate::live::{Besides, Live};
 use crate::simulate::Failure;
-use crate::table::printable;
+use crate::table::{printable, screened};
 use crate::uninstall::{Line, Uninstall};
 use crate::web::Web;
 
@@ -138,7 +138,7 @@ fn tell(told: Told) -> io::Result<()> {
 /// Tells what a command has found out. A reader that has gone is an error of kind `BrokenPipe`.
 fn tell_reader(told: Told) -> io::Result<()> {
     match told {
-        Told::Result(text) => io::stdout().write_all(text.as_bytes()),
+        Told::Result(text) => io::stdout().write_all(screened(&text).as_bytes()),
         Told::Note(note) => {
             complain("note", printable(&note));
             Ok(())
@@ -242,10 +242,11 @@ fn failed(code: u8, errors: impl IntoIterator<Item = impl fmt::Display>) -> Exit
 /// Writes a line to the standard error. Nobody may read that, and what is done goes on all the same: a panic here would
 /// leave it half done.
 fn complain(what: &str, text: impl fmt::Display) {
+    let text = screened(&text.to_string());
     let _ = writeln!(io::stderr(), "{what}: {text}");
 }
 
 /// Writes to the standard output. A reader that has seen enough is no error.
 fn write(text: &str) -> io::Result<()> {
-    unless_closed(io::stdout().write_all(text.as_bytes()))
+    unless_closed(io::stdout().write_all(screened(text).as_bytes()))
 }

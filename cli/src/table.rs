@@ -63,6 +63,12 @@ pub fn or_none(text: impl Into<String>) -> String {
     }
 }
 
+/// `text` with a space for each character that would move the cursor or worse, but for the ends of its lines and tabs.
+pub fn screened(text: &str) -> String {
+    let is_bad = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
+    text.replace(is_bad, " ")
+}
+
 /// `line` with a space for each character that would move the cursor or worse: files say what they like.
 pub fn printable(line: &str) -> String {
     line.replace(char::is_control, " ")

@@ -27,6 +27,10 @@ const CONNECT_DEADLINE: Duration = Duration::from_secs(30);
 /// When the user is told that a credential plugin is waited for, which may ask something elsewhere, as in a browser.
 const PLUGIN_IS_SLOW: Duration = Duration::from_secs(5);
 
+/// What the API server says of a JSON patch whose `test` failed (`NewGenericServerResponse` in apimachinery): it leaves
+/// the cause out, and no other 422 reads so.
+const FAILED_TEST: &str = "the server rejected our request due to an error in our request";
+
 /// Which cluster, and as whom.
 #[derive(Debug, Args)]
 pub struct Connection {
@@ -229,9 +233,21 @@ impl ClusterError {
         self.code() == Some(404)
     }
 
-    /// Whether the object has changed since it was read, or exists already.
+    /// Whether the object is not the one that was read: it has changed, or another one has its name by now. 409; 422 for
+    /// a JSON patch whose `test` failed, and for another UID in a patch. 409 also if it exists already.
     pub fn is_conflict(&self) -> bool {
-        self.code() == Some(409)
+        let Self::Refused(status) = self else {
+            return false;
+        };
+        let mut causes = status.details.iter().flat_map(|details| &details.causes);
+        match status.code {
+            409 => true,
+            422 => {
+                status.message.starts_with(FAILED_TEST)
+                    || causes.any(|cause| cause.field == "metadata.uid")
+            }
+            _ => false,
+        }
     }
 
     fn code(&self) -> Option<u16> {

@@ -14,6 +14,9 @@ use sluice_kinds::problem;
 
 use crate::cluster::{ClusterError, DryRun, answer, patch_params};
 
+/// One attempt, and another one if the object has changed in between.
+const TRIES: usize = 2;
+
 /// The annotations of an object.
 type Annotations = BTreeMap<String, String>;
 
@@ -24,6 +27,8 @@ pub enum Outcome {
     Lifted(Annotations),
     /// The object does not have it; what its annotations are.
     NotThere(Annotations),
+    /// The object was changed, or made again, while each attempt was under way.
+    Changed,
     /// The object is gone.
     Gone(Box<Status>),
     /// The API server refuses, or does not answer.
@@ -45,7 +50,6 @@ pub async fn lift(
     }
 }
 
-/// One attempt, and another one if the object has changed in between.
 async fn attempts(
     objects: &Api<DynamicObject>,
     name: &str,
@@ -54,22 +58,17 @@ async fn attempts(
     dry_run: DryRun,
 ) -> Result<Outcome, ClusterError> {
     let params = patch_params(dry_run);
-    let mut refused: Option<(Vec<PatchOperation>, Box<Status>)> = None;
-    loop {
+    for _ in 0..TRIES {
         let metadata = match metadata.take() {
             Some(metadata) => metadata,
             None => read(objects, name).await?,
         };
         let annotations = metadata.annotations.unwrap_or_default();
         let operations = patch(metadata.uid.as_deref(), &annotations, gate);
-        // If nothing has changed it was not a failed test.
-        if let Some((_, status)) = refused.take_if(|(before, _)| *before == operations) {
-            return Err(ClusterError::Refused(status));
-        }
         if operations.is_empty() {
             return Ok(Outcome::NotThere(annotations));
         }
-        let patch = Patch::Json::<()>(json_patch::Patch(operations.clone()));
+        let patch = Patch::Json::<()>(json_patch::Patch(operations));
         let lifted = answer(
             "lift the gate",
             objects.patch_metadata(name, &params, &patch),
@@ -80,15 +79,11 @@ async fn attempts(
                 let annotations = object.metadata.annotations.unwrap_or_default();
                 return Ok(Outcome::Lifted(annotations));
             }
-            // A failed test is told as 422, another writer as 409; a webhook may answer so too.
-            Err(ClusterError::Refused(status))
-                if [409, 422].contains(&status.code) && refused.is_none() =>
-            {
-                refused = Some((operations, status));
-            }
+            Err(error) if error.is_conflict() => {}
             Err(error) => return Err(error),
         }
     }
+    Ok(Outcome::Changed)
 }
 
 async fn read(objects: &Api<DynamicObject>, name: &str) -> Result<ObjectMeta, ClusterError> {

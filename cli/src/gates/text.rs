@@ -16,6 +16,9 @@ use crate::table::{NONE, columns, fields, printable};
 /// Longest description in a table, in characters. `show` prints all of it.
 const DESCRIPTION_MAX: usize = 60;
 
+const CHANGED: &str =
+    "it was changed or made again meanwhile, twice; its gates are as they were: try again";
+
 /// Whether the caller may lift a gate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MayLift {
@@ -285,6 +288,7 @@ pub fn lifted(object: &str, gate: &Gate, outcome: &Outcome, dry_run: DryRun) -> 
             "{object} does not have the gate {gate}: {}",
             left(annotations)
         )),
+        Outcome::Changed => Told::Error(format!("{object}: {CHANGED}")),
         Outcome::Gone(status) => Told::Error(status.message.clone()),
         // In the words of the API server.
         Outcome::Failed(error) => Told::Error(error.to_string()),
@@ -298,6 +302,7 @@ pub fn lifted_of_many(object: &str, gate: &Gate, outcome: &Outcome, dry_run: Dry
             Told::Result(lifted_line(object, gate, &left(annotations), dry_run))
         }
         Outcome::NotThere(_) => Told::Result(format!("{object}: does not have {gate} any more\n")),
+        Outcome::Changed => Told::Error(format!("{object}: {CHANGED}")),
         Outcome::Gone(_) => Told::Result(format!("{object}: does not exist any more\n")),
         Outcome::Failed(error) => Told::Error(format!("{object}: {error}")),
     }
@@ -327,7 +332,7 @@ impl Counts {
     pub fn add(&mut self, outcome: &Outcome) {
         match outcome {
             Outcome::Lifted(_) => self.lifted += 1,
-            Outcome::Failed(_) => self.refused += 1,
+            Outcome::Changed | Outcome::Failed(_) => self.refused += 1,
             Outcome::NotThere(_) | Outcome::Gone(_) => {}
         }
     }

@@ -16,7 +16,7 @@ use crate::cluster::{
     Cluster, ClusterError, Connection, DryRun, Namespace, POD_GROUP, Resource, Served, Tell, Told,
     answer, patch_params,
 };
-use crate::rules::queue_names::QueueNames;
+use crate::rules::queue_names::{QueueAliases, QueueNames};
 use crate::rules::{OfResource, name_of_kind, of_resource};
 
 const EXAMPLE: &str = "localqueue/main or job/train";
@@ -69,6 +69,8 @@ pub struct Evict {
     #[arg(value_name = "KIND/NAME")]
     object: String,
     #[command(flatten)]
+    aliases: QueueAliases,
+    #[command(flatten)]
     target: Target,
 }
 
@@ -79,6 +81,8 @@ pub struct Reactivate {
     /// The job: job/train; podgroup/NAME; or workload/NAME for what a Workload stands for.
     #[arg(value_name = "KIND/NAME")]
     object: String,
+    #[command(flatten)]
+    aliases: QueueAliases,
     #[command(flatten)]
     target: Target,
 }
@@ -110,7 +114,8 @@ impl Evict {
     /// # Errors
     /// Wrong usage, or the cluster does not answer.
     pub async fn run(&self, tell: &mut Tell<'_>) -> Result<Ended, LiveError> {
-        activate(&self.object, &self.target, false, tell).await
+        let names = self.aliases.names();
+        activate(&self.object, &self.target, &names, false, tell).await
     }
 }
 
@@ -120,7 +125,8 @@ impl Reactivate {
     /// # Errors
     /// Wrong usage, or the cluster does not answer.
     pub async fn run(&self, tell: &mut Tell<'_>) -> Result<Ended, LiveError> {
-        activate(&self.object, &self.target, true, tell).await
+        let names = self.aliases.names();
+        activate(&self.object, &self.target, &names, true, tell).await
     }
 }
 
@@ -268,6 +274,7 @@ impl Stop {
 async fn activate(
     object: &str,
     target: &Target,
+    names: &QueueNames,
     active: bool,
     tell: &mut Tell<'_>,
 ) -> Result<Ended, LiveError> {
@@ -285,7 +292,7 @@ async fn activate(
     let Some(workload) = found else {
         let pods: Api<Pod> = Api::namespaced(cluster.client.clone(), &namespace);
         let why = if group.is_empty() && kind == "Pod" {
-            why_no_workload(&answer("read the pod", pods.get(&name)).await?)
+            why_no_workload(&answer("read the pod", pods.get(&name)).await?, names)
         } else {
             "it is not queued".to_owned()
         };
@@ -305,12 +312,11 @@ async fn activate(
 }
 
 /// Why a pod can't be evicted by a Workload, and what can be done instead.
-fn why_no_workload(pod: &Pod) -> String {
-    let names = QueueNames::default();
-    if let Some(group) = group_of(pod, &names) {
+fn why_no_workload(pod: &Pod, names: &QueueNames) -> String {
+    if let Some(group) = group_of(pod, names) {
         return format!("it is admitted with its pod group: say podgroup/{group}");
     }
-    if is_admitted_alone(pod, &names) {
+    if is_admitted_alone(pod, names) {
         return "a pod that is admitted by itself has no Workload; delete the pod to take it out of its queue"
             .to_owned();
     }

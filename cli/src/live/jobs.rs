@@ -170,7 +170,7 @@ impl KindNames {
     }
 }
 
-/// The API group, the kind and the name of what is meant by these: of a Workload, which `kubectl get workloads` shows, of
+/// The API group, the kind and the name of what is meant by these: of a Workload, as `kubectl get workloads.sluice.dev` shows it, of
 /// what it stands for.
 pub fn meant(
     workloads: &[Workload],

@@ -146,6 +146,10 @@ impl Durations {
     /// Takes note of jobs that run, all at once, after those that have finished.
     pub fn note_running<'a>(&mut self, jobs: impl Iterator<Item = Asked<'a>>) {
         for job in jobs.filter(|job| !job.runs_for.is_zero()) {
+            // Of a kind of which nothing has finished may be services, as the pods of a Deployment, which never do.
+            if !self.0.contains_key(&Alike::Kind(job.kind.clone())) {
+                continue;
+            }
             for (alike, _) in alike(job.queue, job.kind, job.pod_sets) {
                 // What still runs says nothing where nothing has finished.
                 if let Some(group) = self.0.get_mut(&alike) {
@@ -407,5 +411,32 @@ mod tests {
             .map(|part| Likely::Overdue(seconds(10)).within(part).as_secs())
             .to_vec();
         assert_eq!(rest, [10, 20, 100, 100]);
+    }
+
+    #[test]
+    fn services_that_run_for_months_say_nothing_of_jobs() {
+        let mut durations = noted(&[("q", "Job", 2, &[600; 4])]);
+        let queue = LocalQueueKey::new("ns", "q");
+        let pod_sets = Arc::new([PodSet::new("main".into(), 1)]) as Arc<[PodSet]>;
+        let (job, pod): (Arc<str>, Arc<str>) = ("Job".into(), "Pod".into());
+        let asked = |kind, runs_for| Asked {
+            queue: &queue,
+            kind,
+            pod_sets: &pod_sets,
+            said: None,
+            runs_for: seconds(runs_for),
+        };
+        let month = 30 * 24 * 3600;
+        durations.note_running((0..500).map(|_| asked(&pod, month)));
+        let (source, likely) = durations.likely(asked(&job, 0), None).unwrap();
+        assert_eq!(source, Source::Any);
+        let found = [0, 500, 999].map(|part| likely.within(part).as_secs());
+        assert_eq!(found, [600, 600, 600]);
+        let (_, service) = durations.likely(asked(&pod, month), None).unwrap();
+        assert_eq!(service, Likely::Overdue(seconds(month)));
+        // Jobs that still run count all the same.
+        durations.note_running((0..12).map(|_| asked(&job, month)));
+        let (_, likely) = durations.likely(asked(&job, 0), None).unwrap();
+        assert!(seconds(month) <= likely.within(500), "{likely:?}");
     }
 }

@@ -69,7 +69,7 @@ pub fn of_seen(
         names: assumed.names.clone(),
         ..Options::default()
     };
-    let mut input = match reading::read(&given, &options) {
+    let input = match reading::read(&given, &options) {
         Ok(input) => input,
         Err(Failure::Problems(problems)) => {
             let lines: Vec<String> = problems.lines().collect();
@@ -77,7 +77,6 @@ pub fn of_seen(
         }
         Err(_) => return Err(NoEstimate::Unreadable("it can't be read".to_owned())),
     };
-    input.note_running();
     let jobs = input.jobs.all().iter().enumerate();
     let numbers: HashMap<&str, usize> = jobs
         .filter_map(|(number, job)| Some((job.seen.as_ref()?.id.as_str(), number)))

@@ -159,7 +159,6 @@ impl WhatIf {
         goes_on: impl FnMut(u32) -> bool,
     ) -> Result<(Self, Vec<String>), Failure> {
         let mut input = reading::read(given, &terms.options)?;
-        input.note_running();
         let report = one_job(&input).map_err(Failure::Problems)?;
         let new = input.seen..input.jobs.all().len();
         let looked = Looked::at(&input, terms, new.clone());

@@ -19,6 +19,9 @@ use crate::uninstall::held::Queued;
 const FORGETTING: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_millis(500);
 
+/// How often an object is looked at that was changed, or made again, meanwhile.
+pub(super) const TRIES: usize = 5;
+
 /// With what objects and pods are read and written.
 pub(super) struct Held<'a> {
     pub(super) client: &'a Client,

@@ -9,11 +9,8 @@ use sluice_kinds::CompiledKind;
 
 use crate::cluster::{ClusterError, DryRun};
 use crate::uninstall::held::{self, Todo};
-use crate::uninstall::named::{Held, Named, Road, value, write};
+use crate::uninstall::named::{Held, Named, Road, TRIES, value, write};
 use crate::uninstall::outcome::{Report, UninstallError};
-
-/// How often an object is looked at again that was changed meanwhile.
-const TRIES: usize = 5;
 
 pub(super) async fn of_object(
     all: &Held<'_>,
@@ -88,22 +85,19 @@ async fn ungate(
         .await
         {
             Ok(()) => return Ok(Ungated::Done),
+            Err(error) if error.is_conflict() => {}
             Err(ClusterError::Refused(status)) if is_immutable(&status) => {
                 return Ok(Ungated::Immutable);
             }
-            // 422: also that the list of gates is another one now.
-            Err(ClusterError::Refused(status)) if matches!(status.code, 409 | 422) => {
-                let Some(object) = named.again(all.client).await? else {
-                    return Ok(Ungated::Gone);
-                };
-                match held::ungate(kind, &value(&object)) {
-                    Some(again) if again == patch => return Err(ClusterError::Refused(status)),
-                    Some(again) => patch = again,
-                    None => return Ok(Ungated::Gone),
-                }
-            }
             Err(error) if error.is_not_found() => return Ok(Ungated::Gone),
             Err(error) => return Err(error),
+        }
+        let Some(object) = named.again(all.client).await? else {
+            return Ok(Ungated::Gone);
+        };
+        match held::ungate(kind, &value(&object)) {
+            Some(again) => patch = again,
+            None => return Ok(Ungated::Gone),
         }
     }
     write(all.client, named, &Patch::Json::<()>(patch), dry_run)

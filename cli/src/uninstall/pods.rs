@@ -9,7 +9,7 @@ use sluice_kinds::patch::{Lifting, lifting_patch};
 
 use crate::cluster::{ClusterError, Resource, answer};
 use crate::uninstall::held::{self, PodGates, Why};
-use crate::uninstall::named::{Held, Named, Road, value, write};
+use crate::uninstall::named::{Held, Named, Road, TRIES, value, write};
 use crate::uninstall::outcome::{Report, UninstallError};
 
 /// How many owners a pod is followed through.
@@ -63,7 +63,42 @@ impl<'a> Pods<'a> {
         Ok(makers)
     }
 
+    /// Sees to a pod; to the one that has its name by now if it was made again meanwhile, as where the gate was taken out
+    /// of the template of a StatefulSet.
     pub(super) async fn of_pod(
+        &mut self,
+        named: &Named<'_>,
+        report: &mut Report<'_>,
+    ) -> Result<(), UninstallError> {
+        let mut again: Option<DynamicObject> = None;
+        for left in (0..TRIES).rev() {
+            let named = Named {
+                resource: named.resource,
+                object: again.as_ref().unwrap_or(named.object),
+            };
+            match self.as_read(&named, report).await {
+                Err(UninstallError::Cluster(error)) if error.is_conflict() && left > 0 => {}
+                Err(UninstallError::Cluster(error)) if error.is_not_found() => break,
+                Err(UninstallError::Cluster(error)) => {
+                    report.failed(format!("{named}: {error}"))?;
+                    break;
+                }
+                seen_to => return seen_to,
+            }
+            match named.again(self.all.client).await {
+                Ok(None) => break,
+                Ok(found) => again = found,
+                Err(error) => {
+                    report.failed(format!("{named}: {error}"))?;
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Sees to a pod as it was read. The API server's error is that of the write.
+    async fn as_read(
         &mut self,
         named: &Named<'_>,
         report: &mut Report<'_>,
@@ -131,11 +166,8 @@ impl<'a> Pods<'a> {
             admission: None,
             resource_version: "",
         });
-        match write(self.all.client, named, &Patch::Strategic(patch), dry_run).await {
-            Ok(()) => report.done(format!("{named}: gate taken off"))?,
-            Err(error) if error.is_not_found() => {}
-            Err(error) => report.failed(format!("{named}: {error}"))?,
-        }
+        write(self.all.client, named, &Patch::Strategic(patch), dry_run).await?;
+        report.done(format!("{named}: gate taken off"))?;
         Ok(())
     }
 

@@ -380,3 +380,21 @@ fn help_tells_the_exit_codes() {
         run.stdout
     );
 }
+
+/// Names can't have them; what objects say besides can, and a terminal would do as they say.
+#[test]
+fn no_character_of_an_object_reaches_the_terminal_that_steers_it() {
+    let job = r#"{"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j\u001b]0;x\u0007", "namespace": "n\u009b31m",
+        "labels": {"sluice.dev/queue-name": "q\u001b[2J"},
+        "annotations": {"kueue.x-k8s.io/scheduling-gated-by": "a\u001b[31m\rb"}},
+        "spec": {"template": {"spec": {"containers": []}}}}"#;
+    let bad = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
+    for form in ["", " -o yaml", " -o json"] {
+        let run = check_with(&format!("-f {KINDS} -f -{form}"), job);
+        assert!(run.stdout.contains("[2J"), "{run:?}");
+        assert!(!run.stdout.contains(bad), "{run:?}");
+        assert!(!run.stderr.contains(bad), "{run:?}");
+    }
+    let run = check_with("-f -", "kind: \"J\\u001b[2J\"\napiVersion: \"x\\u009b/\"\n");
+    assert!(!run.seen().contains(bad), "{run:?}");
+}

@@ -150,6 +150,7 @@ async fn a_lift_is_tried_again_once_if_the_object_has_changed() {
             json!({"status": "Failure", "code": code, "reason": reason, "message": message});
         (Method::PATCH, code, status)
     };
+    let failed_test = "the server rejected our request due to an error in our request";
     let both = "a.io/x,acme.io/budget";
     let cases = [
         (
@@ -161,7 +162,7 @@ async fn a_lift_is_tried_again_once_if_the_object_has_changed() {
             "changed meanwhile",
             vec![
                 read(both),
-                refused(422, "test failed"),
+                refused(422, failed_test),
                 read("acme.io/budget"),
                 done("b.io/x"),
             ],
@@ -179,22 +180,22 @@ async fn a_lift_is_tried_again_once_if_the_object_has_changed() {
         ),
         (
             "lifted meanwhile",
-            vec![read(both), refused(422, "test failed"), read("a.io/x")],
+            vec![read(both), refused(422, failed_test), read("a.io/x")],
             "not there: 1 gate is left: a.io/x",
         ),
         (
             "changed all the time",
             vec![
                 read(both),
-                refused(422, "one"),
+                refused(422, failed_test),
                 read("acme.io/budget"),
-                refused(422, "two"),
+                refused(409, "conflict"),
             ],
-            "failed: two",
+            "changed",
         ),
         (
-            "not changed: it was not the test",
-            vec![read(both), refused(422, "denied the request"), read(both)],
+            "it was not the test",
+            vec![read(both), refused(422, "denied the request")],
             "failed: denied the request",
         ),
         (
@@ -224,6 +225,7 @@ async fn a_lift_is_tried_again_once_if_the_object_has_changed() {
         let told = match lift(&objects, "train", None, &gate, DryRun::No).await {
             Outcome::Lifted(annotations) => left(&annotations),
             Outcome::NotThere(annotations) => format!("not there: {}", left(&annotations)),
+            Outcome::Changed => "changed".to_owned(),
             Outcome::Gone(status) => format!("gone: {}", status.message),
             Outcome::Failed(error) => format!("failed: {error}"),
         };

@@ -126,6 +126,7 @@ fn what_became_of_gates() {
             "kueue.x-k8s.io/scheduling-gated-by",
             "a.io/b",
         )])),
+        Outcome::Changed,
         Outcome::Gone(Box::new(Status::failure(
             "jobs.batch \"train\" not found",
             "NotFound",

@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 
+use clap::FromArgMatches as _;
 use http::{Request, Response};
 use kube::client::Body;
 
@@ -97,4 +98,34 @@ fn only_a_queue_is_drained() {
     );
     assert_eq!(told(Stop::Drain, "localqueue/main", true), None);
     assert_eq!(told(Stop::Hold, "job/train", false), None);
+}
+
+/// That a pod is a member of a group may be known only by an alias.
+#[test]
+fn what_a_pod_is_admitted_with_is_known_by_aliases() {
+    let gate = "scheduling.volcano.sh/queue-allocation-gate";
+    let pod = json!({
+        "metadata": {
+            "name": "p", "namespace": "n",
+            "labels": {"sluice.dev/queue-name": "q", "a.io/color": "crew"},
+            "annotations": {(gate): "true", "sluice.dev/pod-group-labels": "a.io/color",
+                "sluice.dev/pod-group-total-from": "a.io/size", "a.io/size": "2"},
+            "ownerReferences": [{"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "s", "uid": "u",
+                "controller": true}],
+        },
+        "spec": {"containers": [], "schedulingGates": [{"name": gate}]},
+    });
+    let pod: Pod = serde_json::from_value(pod).unwrap();
+    let told = |words: &[&str]| {
+        let command = QueueAliases::augment_args(clap::Command::new("evict"));
+        let given = command.get_matches_from([&["evict"], words].concat());
+        let aliases = QueueAliases::from_arg_matches(&given).unwrap();
+        why_no_workload(&pod, &aliases.names())
+    };
+    let aliases = ["--alias-presets", "Kueue,Volcano"];
+    assert_eq!(
+        told(&aliases),
+        "it is admitted with its pod group: say podgroup/crew"
+    );
+    assert_ne!(told(&[]), told(&aliases));
 }

@@ -148,6 +148,7 @@ pub fn read(given: &Given, options: &Options) -> Result<Input, Failure> {
         input.now = Some(Time::from_millis(seen.at));
         input.has_fair_sharing = documents.iter().any(settings::has_fair_sharing);
         standing(seen, &options.names, &mut input, &mut of_objects);
+        input.note_running();
         input.notes.extend(left_out(&of_objects));
     }
     read_jobs(given, options, &mut input, &mut problems).map_err(Failure::Unreadable)?;

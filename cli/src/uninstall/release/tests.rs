@@ -1,6 +1,7 @@
 //! What is seen to in a cluster that does not answer all that it is asked.
 
 use std::convert::Infallible;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use kube::client::Body;
 use serde_json::json;
@@ -291,4 +292,54 @@ async fn pods_whose_owner_was_taken_out_of_its_queue_stay() {
     ];
     assert_eq!(told, expected);
     assert!(is_well);
+}
+
+/// The controller of a StatefulSet makes its pods again when the gate is out of the template; until it does so for the last,
+/// a new one may have the gate, too.
+#[tokio::test]
+async fn a_pod_that_was_made_again_is_looked_at_again() {
+    let gate = "sluice.dev/queue-allocation-gate";
+    let gated = |name: &str| pod(name, &json!({}), &[gate]);
+    let names = ["free", "gated", "gone", "restless"];
+    let pods = names.map(gated);
+    let made_again = move |name: &str, uid: &str, gates: &[&str]| {
+        let mut pod = pod(name, &json!({}), gates);
+        pod["metadata"]["uid"] = json!(uid);
+        pod
+    };
+    let another = |name: &str| {
+        let message = format!(
+            "Pod \"{name}\" is invalid: metadata.uid: Invalid value: \"x\": field is immutable"
+        );
+        let (code, mut status) = status(422, "Invalid", &message);
+        status["details"] = json!({"name": name, "kind": "Pod", "causes": [
+            {"reason": "FieldValueInvalid", "message": "field is immutable", "field": "metadata.uid"}]});
+        (code, status)
+    };
+    let patched = AtomicUsize::new(0);
+    let client = server(move |method, path| {
+        if let Some(served) = discovery(path, &[POD]) {
+            return served;
+        }
+        let name = path.rsplit('/').next().unwrap_or_default();
+        match (method, name) {
+            ("GET", "pods") => items(&pods),
+            ("GET", "free") => (200, made_again("free", "u2", &[])),
+            ("GET", "gated" | "restless") => (200, made_again(name, "u2", &[gate])),
+            ("GET", "gone") => status(404, "NotFound", "pods \"gone\" not found"),
+            // The second one that is sent names the pod that is there.
+            ("PATCH", "gated") if patched.fetch_add(1, Ordering::Relaxed) == 1 => {
+                (200, made_again("gated", "u2", &[]))
+            }
+            ("PATCH", _) => another(name),
+            _ => status(400, "BadRequest", "nobody may ask this"),
+        }
+    });
+    let (told, is_well) = told_by(&client).await;
+    let expected = [
+        "done: pod/gated in n: gate taken off",
+        "error: pod/restless in n: Pod \"restless\" is invalid: metadata.uid: Invalid value: \"x\": field is immutable",
+    ];
+    assert_eq!(told, expected);
+    assert!(!is_well);
 }

@@ -24,6 +24,9 @@ use crate::web::problem::{Problem, Problems};
 /// Most that are listed of a queue.
 const LISTED_MAX: usize = 10_000;
 
+/// The resource that the number of pods is.
+const PODS: &str = "pods";
+
 /// Which queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum QueueName {
@@ -196,7 +199,13 @@ impl Viewer {
         let (total, pending) = match told {
             Ok((total, pending)) => {
                 let pending = pending.into_iter().map(|one| one.into_waiter(is_local));
-                (Some(total), pending.collect())
+                let mut pending: Vec<Waiter> = pending.collect();
+                if !counts_pods(node.as_ref(), &own) {
+                    for waiter in &mut pending {
+                        waiter.requests.remove(PODS);
+                    }
+                }
+                (Some(total), pending)
             }
             // Neither Sluice nor the API server knows it.
             Err(Unseen::NotFound(why)) if is_nowhere && why.contains("not found") => {
@@ -228,6 +237,18 @@ impl Viewer {
         };
         Ok(Answer::new(waiting, problems))
     }
+}
+
+/// Whether there is quota for the number of pods: Sluice counts them for all who wait, and else they say nothing.
+fn counts_pods(node: Option<&Node>, own: &[&LocalQueue]) -> bool {
+    let of_node = node.into_iter().flat_map(|node| &node.resources);
+    let statuses = own.iter().filter_map(|queue| queue.status.as_ref());
+    let of_own = statuses.flat_map(|status| &status.flavors_usage);
+    let of_own = of_own.flat_map(|flavor| &flavor.resources);
+    of_node
+        .map(|resource| &resource.name)
+        .chain(of_own.map(|resource| &resource.name))
+        .any(|name| name == PODS)
 }
 
 /// The names of these queues, with their namespaces.
@@ -319,102 +340,4 @@ fn holding(objects: &Objects, queues: &[&LocalQueue]) -> Vec<Holder> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::convert::Infallible;
-
-    use http::{Request, Response};
-    use kube::Client;
-    use kube::client::Body;
-    use serde_json::{Value, json};
-
-    use super::*;
-    use crate::simulate::Assumed;
-
-    /// What a tenant is answered: his two jobs, his LocalQueue and his pods, and nothing of ClusterQueues.
-    fn tenant(path: &str) -> (u16, Value) {
-        let workload = |name: &str, priority: i32| {
-            json!({"apiVersion": "sluice.dev/v1alpha1", "kind": "Workload", "metadata": {"name": name, "namespace": "blue"},
-                "spec": {"queueName": "main", "priority": priority, "podSets": [], "active": true}})
-        };
-        let queue = json!({"apiVersion": "sluice.dev/v1alpha1", "kind": "LocalQueue",
-            "metadata": {"name": "main", "namespace": "blue"}, "spec": {"clusterQueue": "team-a"}});
-        let list = |items: Value| (200, json!({"metadata": {}, "items": items}));
-        match path {
-            "/apis/sluice.dev/v1alpha1/namespaces/blue/workloads" => {
-                list(json!([workload("low", 0), workload("high", 5)]))
-            }
-            "/apis/sluice.dev/v1alpha1/namespaces/blue/localqueues" => list(json!([queue])),
-            "/api/v1/namespaces/blue/pods" => list(json!([])),
-            _ => (
-                403,
-                json!({"kind": "Status", "status": "Failure", "reason": "Forbidden", "code": 403, "message": "not for you"}),
-            ),
-        }
-    }
-
-    /// Jobs of other tenants may be ahead of those that a tenant sees in a ClusterQueue. His LocalQueue is all his.
-    #[tokio::test]
-    async fn who_does_not_see_all_that_wait_is_told_no_places() {
-        let answering = tower::service_fn(async |request: Request<Body>| {
-            let (code, body) = tenant(request.uri().path());
-            let body = Body::from(body.to_string().into_bytes());
-            Ok::<_, Infallible>(Response::builder().status(code).body(body).unwrap())
-        });
-        let client = Client::new(answering, "default");
-        let viewer = Viewer::new(client, String::new(), "blue".to_owned(), Assumed::default());
-        let told = async |queue| {
-            let answer = viewer.waiting(queue).await.unwrap();
-            let answer = serde_json::to_value(&answer).unwrap();
-            let pending = answer["pending"].as_array().unwrap().iter();
-            let pending = pending.map(|one| (one["name"].clone(), one.get("place").cloned()));
-            (answer.get("total").cloned(), pending.collect::<Vec<_>>())
-        };
-        let cluster = QueueName::Cluster("team-a".to_owned());
-        let places = vec![(json!("high"), None), (json!("low"), None)];
-        assert_eq!(told(cluster).await, (None, places));
-        let local = QueueName::Local("blue".to_owned(), "main".to_owned());
-        let places = vec![
-            (json!("high"), Some(json!(1))),
-            (json!("low"), Some(json!(2))),
-        ];
-        assert_eq!(told(local).await, (Some(json!(2)), places));
-    }
-
-    /// The example in the page for users, and a group of pods.
-    #[test]
-    fn who_waits_is_read_as_it_is_documented() {
-        let page = include_str!("../../../../docs/visibility.md");
-        let (_, example) = page.split_once("```json\n").unwrap();
-        let (example, _) = example.split_once("```").unwrap();
-        let example: Value = serde_json::from_str(example).unwrap();
-        let mut pending: Vec<Pending> = serde_json::from_value(example["items"].clone()).unwrap();
-        let group = json!({"metadata": {"name": "crew-pod-group", "namespace": "team-a"},
-            "job": {"kind": "Pod", "name": "crew"}, "positionInClusterQueue": 9, "positionInLocalQueue": 2});
-        pending.push(serde_json::from_value(group).unwrap());
-        let waiters = |is_local| -> Vec<(Option<usize>, [String; 3])> {
-            let waiters = pending.iter().cloned().map(|one| one.into_waiter(is_local));
-            waiters
-                .map(|one| (one.place, [one.group, one.kind, one.name]))
-                .collect()
-        };
-        let of = |place, group: &str, kind: &str, name: &str| {
-            (Some(place), [group, kind, name].map(str::to_owned))
-        };
-        assert_eq!(
-            waiters(false),
-            [
-                of(5, "batch", "Job", "train"),
-                of(8, "", "Pod", "notebook"),
-                of(10, "", "PodGroup", "crew")
-            ]
-        );
-        assert_eq!(
-            waiters(true),
-            [
-                of(1, "batch", "Job", "train"),
-                of(2, "", "Pod", "notebook"),
-                of(3, "", "PodGroup", "crew")
-            ]
-        );
-    }
-}
+mod tests;
