@@ -162,7 +162,7 @@ impl CompiledKind {
                 new: template.pod.as_deref().unwrap_or(&Value::Null),
                 own: &own,
             };
-            problems.extend(template.check_list());
+            problems.extend(template.check_list(marking));
             if marking.hold == Some(Hold::Pods) {
                 problems.extend(template.check_no_group());
             }
@@ -289,10 +289,13 @@ impl CompiledKind {
 }
 
 impl Marked<'_> {
-    fn check_list(&self) -> Option<Problem> {
+    /// What is created lists no gates where it is held by suspension, so a list that comes later says of its pods that gates
+    /// alone held them.
+    fn check_list(&self, marking: Marking<'_>) -> Option<Problem> {
         let before: BTreeSet<&str> = propagated(self.old).collect();
-        let is_wrong =
-            propagated(self.new).any(|name| !before.contains(name) && !self.own.contains(name));
+        let may_list = marking.old.is_none() || marking.hold != Some(Hold::Suspend);
+        let is_own = |name| may_list && self.own.contains(name);
+        let is_wrong = propagated(self.new).any(|name| !before.contains(name) && !is_own(name));
         is_wrong.then(|| self.forbidden("annotations", PROPAGATED_GATES_ANNOTATION))
     }
 

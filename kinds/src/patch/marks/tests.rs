@@ -81,7 +81,6 @@ fn at_creation(#[case] labels: Pairs, #[case] annotations: Pairs, #[case] expect
 #[rstest]
 #[case::list(&[], &[], &[], FOREIGN, &refused("annotations[sluice.dev/propagated-gates]"))]
 #[case::list_grown(&[], OWN, &[], FOREIGN, &refused("annotations[sluice.dev/propagated-gates]"))]
-#[case::list_own(&[], &[], &[], OWN, "")]
 #[case::list_shrunk(&[], FOREIGN, &[], &[], "")]
 #[case::record(&[], &[], &[], RECORD, &refused("annotations[sluice.dev/admitted]"))]
 #[case::record_removed(&[], RECORD, &[], &[], "")]
@@ -103,6 +102,18 @@ fn edits_of_a_job(
     }
 }
 
+/// Pods with the list would be taken for those of an object that gates alone held, and could grow.
+#[test]
+fn what_is_suspended_gets_no_list() {
+    let old = marked(batch_job(), &[], &[], &[]);
+    let new = marked(batch_job(), &[], OWN, &[]);
+    let judge = |old, new| judge(&job_kind(), old, new, Some(Hold::Suspend));
+    let expected = refused("annotations[sluice.dev/propagated-gates]");
+    assert_eq!(judge(Some(&old), &new), expected);
+    assert_eq!(judge(Some(&new), &new), "", "what is stored may stay");
+    assert_eq!(judge(None, &new), "", "the mutating webhook removes it");
+}
+
 #[rstest]
 #[case::pod_set(Some(Hold::Pods), &[], SET, "")]
 #[case::pod_set_of_each(Some(Hold::EachPod), &[], SET, &refused("annotations[sluice.dev/pod-set]"))]
@@ -110,6 +121,7 @@ fn edits_of_a_job(
 #[case::managed(Some(Hold::EachPod), MANAGED, &[], "")]
 #[case::managed_unheld(None, MANAGED, &[], &refused("labels[sluice.dev/managed]"))]
 #[case::managed_badly(Some(Hold::EachPod), &[(MANAGED_LABEL, "x")], &[], &refused("labels[sluice.dev/managed]"))]
+#[case::own_list(Some(Hold::EachPod), &[], OWN, "")]
 #[case::listed(Some(Hold::EachPod), &[], FOREIGN, &refused("annotations[sluice.dev/propagated-gates]"))]
 fn the_webhook_writes_into_a_deployment(
     #[case] hold: Option<Hold>,

@@ -127,7 +127,8 @@ fn of_set(options: &Options, kind: &JobKindSpec, set: &PodSetRule, index: usize)
     );
     let listed = when(
         &format!(
-            "variables.listed{index}.exists(g, !(g in variables.listedOld{index}) && !(g in variables.propagated))"
+            "variables.listed{index}.exists(g, !(g in variables.listedOld{index}) && (!(g in variables.propagated) ||\n\
+             oldObject != null && variables.isHeld && variables.hold == 'Suspend'))"
         ),
         &forbidden(
             &field("annotations", PROPAGATED_GATES_ANNOTATION),
