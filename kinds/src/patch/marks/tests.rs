@@ -163,6 +163,30 @@ fn the_queue_gate_comes_at_creation() {
     );
 }
 
+/// Its pods would wait for that gate once it is admitted, and hold its quota.
+#[test]
+fn what_is_suspended_gets_no_gate_of_others() {
+    let of = |gates: &[&str]| marked(batch_job(), &[], &[], gates);
+    let judge =
+        |old: &[&str], new: &[&str], hold| judge(&job_kind(), Some(&of(old)), &of(new), Some(hold));
+    let refused = "spec.template.spec.schedulingGates: Forbidden: the gate \"acme.io/x\" may only be set at creation: it determines how the object is held";
+    assert_eq!(judge(&[], &["acme.io/x"], Hold::Suspend), refused);
+    let swapped = judge(&["acme.io/y"], &["acme.io/x"], Hold::Suspend);
+    assert_eq!(swapped, refused);
+    for (old, new, hold) in [
+        (
+            &["acme.io/x", "acme.io/y"][..],
+            &["acme.io/y"][..],
+            Hold::Suspend,
+        ),
+        (&["acme.io/x"], &["acme.io/x"], Hold::Suspend),
+        (&[], &["acme.io/x"], Hold::Pods),
+        (&[], &["acme.io/x"], Hold::EachPod),
+    ] {
+        assert_eq!(judge(old, new, hold), "", "{old:?} {new:?} {hold:?}");
+    }
+}
+
 #[rstest]
 #[case::own(json!({GATED: "own.io/g", LIST: "own.io/g"}), false)]
 #[case::foreign(json!({GATED: "own.io/g", LIST: "own.io/g,acme.io/x"}), true)]
