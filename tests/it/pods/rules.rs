@@ -21,6 +21,7 @@ both_ways!(
     templates_behind_gates_name_no_node,
     edits_that_break_a_rule_are_refused,
     an_admitted_pod_does_not_grow,
+    what_waits_suspended_gets_no_gate_of_others,
     a_container_grows_below_a_pod_level_request,
     pods_that_gates_alone_held_grow,
     other_pods_are_left_alone,
@@ -245,6 +246,38 @@ async fn an_admitted_pod_does_not_grow(admission: Admission) -> Result<()> {
         scene.see_account("cpu", ("1", "1", "0"), 0).await?;
         scene.show_resources("runs", "500m").await?;
         scene.see_account("cpu", ("500m", "500m", "0"), 0).await
+    })
+    .await
+}
+
+/// Its pods would wait for that gate once it is admitted, and hold its quota.
+async fn what_waits_suspended_gets_no_gate_of_others(admission: Admission) -> Result<()> {
+    play(admission, "rules-late-gates", async |scene| {
+        scene.queue(&[quota("cpu", "0")]).await?;
+        let gates = json!([{ "name": "acme.io/x" }]);
+        let path = ["spec", "template", "spec", "schedulingGates"];
+        scene.create(&Job::new("waits").queue("q").json()).await?;
+        let alone = Job::new("alone").with(&["spec", "suspend"], json!(true));
+        scene.create(&alone.with(&path, gates.clone()).json()).await?;
+        let gated = json!({"spec": {"template": {"spec": {"schedulingGates": gates}}}});
+        let joined = json!({"metadata": {"labels": {(QUEUE_NAME_LABEL): "q"}}});
+        let rows = [
+            (
+                "waits",
+                gated,
+                "spec.template.spec.schedulingGates: Forbidden: the gate \"acme.io/x\" may only be set at creation: it determines how the object is held",
+            ),
+            (
+                "alone",
+                joined,
+                "metadata.labels[sluice.dev/queue-name]: Forbidden: may only be set at creation, when the pod templates of this object get scheduling gates; delete the object and create it again with the label",
+            ),
+        ];
+        for (name, patch, problem) in rows {
+            let answer = answered(async || scene.try_merge("Job", name, patch.clone()).await);
+            assert_eq!(refusal(answer.await?)?, admission.of_job(problem));
+        }
+        Ok(())
     })
     .await
 }
