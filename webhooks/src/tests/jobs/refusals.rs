@@ -192,9 +192,12 @@ fn gates_of_others_in_what_waits_suspended(
     #[case] expected: &str,
 ) {
     let gates = "/spec/template/spec/schedulingGates";
-    let job = |labels, is_gated| match is_gated {
-        true => with(job(labels, &[], 1), gates, json!([{"name": "acme.io/x"}])),
-        false => job(labels, &[], 1),
+    let job = |labels, is_gated| {
+        if is_gated {
+            with(job(labels, &[], 1), gates, json!([{"name": "acme.io/x"}]))
+        } else {
+            job(labels, &[], 1)
+        }
     };
     let (old, new) = (job(old_labels, was_gated), job(labels, is_gated));
     assert_eq!(told(Some(&old), &new), expected);
