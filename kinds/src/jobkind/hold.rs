@@ -153,6 +153,12 @@ impl CompiledKind {
         self.all_wait(&self.templates(object))
     }
 
+    /// Whether the pods of `object` are born with a scheduling gate, whosever it is.
+    pub fn has_gated_template(&self, object: &Value) -> bool {
+        let has_gate = |pod: &Value| scheduling_gates(pod).next().is_some();
+        any_pod(&self.templates(object), has_gate)
+    }
+
     /// Whether the pods of `object` bring gates that Sluice has to lift from them.
     pub fn gates_pods(&self, object: &Value) -> bool {
         self.any_is_lifted(&self.templates(object))

@@ -31,8 +31,8 @@ pub const OF_POD: &str = "the pod itself";
 
 /// The rule for a gate that stands for a gate annotation: the gate, and where its annotation is.
 pub const STANDS_FOR_ANNOTATION: &str = "the gate {} stands for a gate annotation on {}; remove it from that annotation, and Sluice removes it here";
-/// The rule for a queue gate in a template that comes too late.
-pub const LATE_QUEUE_GATE: &str =
+/// The rule for a gate in a template that comes too late.
+pub const LATE_GATE: &str =
     "the gate {} may only be set at creation: it determines how the object is held";
 /// The rule for a group in the templates of an object that is admitted as a whole.
 pub const NOT_WITH_A_GROUP: &str =
@@ -162,7 +162,7 @@ impl CompiledKind {
                 new: template.pod.as_deref().unwrap_or(&Value::Null),
                 own: &own,
             };
-            problems.extend(template.check_list());
+            problems.extend(template.check_list(marking));
             if marking.hold == Some(Hold::Pods) {
                 problems.extend(template.check_no_group());
             }
@@ -171,7 +171,7 @@ impl CompiledKind {
                 problems.extend(self.check_pod_set(&template, marking.hold));
                 problems.extend(self.check_propagated(&template, marking.hold));
                 if !was_gated {
-                    problems.extend(self.check_queue_gate(&template, marking.hold));
+                    problems.extend(self.check_late_gate(&template, marking.hold));
                 }
             }
         }
@@ -274,25 +274,33 @@ impl CompiledKind {
     }
 
     /// The queue gate in a template says that the pods wait, and that the object may be released by
-    /// hand. Its pods are those that it had at its creation.
-    fn check_queue_gate(&self, template: &Marked<'_>, hold: Option<Hold>) -> Option<Problem> {
+    /// hand. Its pods are those that it had at its creation. A gate of others in the template of an object that waits
+    /// suspended would hold its pods once it is admitted, and they its quota.
+    fn check_late_gate(&self, template: &Marked<'_>, hold: Option<Hold>) -> Option<Problem> {
         self.suspend_path()?;
-        hold?;
-        let gate = self.queue_gates().carried(template.new)?;
-        self.queue_gates().carried(template.old).is_none().then(|| {
-            Problem::forbidden(
-                format!("{}.schedulingGates", template.place.spec_field()),
-                fill(LATE_QUEUE_GATE, &[&format!("{gate:?}")]),
-            )
-        })
+        let gate = if hold? == Hold::Suspend {
+            let before: BTreeSet<&str> = scheduling_gates(template.old).collect();
+            scheduling_gates(template.new).find(|gate| !before.contains(gate))
+        } else {
+            let is_new = self.queue_gates().carried(template.old).is_none();
+            let gate = self.queue_gates().carried(template.new);
+            gate.filter(|_| is_new)
+        }?;
+        Some(Problem::forbidden(
+            format!("{}.schedulingGates", template.place.spec_field()),
+            fill(LATE_GATE, &[&format!("{gate:?}")]),
+        ))
     }
 }
 
 impl Marked<'_> {
-    fn check_list(&self) -> Option<Problem> {
+    /// What is created lists no gates where it is held by suspension, so a list that comes later says of its pods that gates
+    /// alone held them.
+    fn check_list(&self, marking: Marking<'_>) -> Option<Problem> {
         let before: BTreeSet<&str> = propagated(self.old).collect();
-        let is_wrong =
-            propagated(self.new).any(|name| !before.contains(name) && !self.own.contains(name));
+        let may_list = marking.old.is_none() || marking.hold != Some(Hold::Suspend);
+        let is_own = |name| may_list && self.own.contains(name);
+        let is_wrong = propagated(self.new).any(|name| !before.contains(name) && !is_own(name));
         is_wrong.then(|| self.forbidden("annotations", PROPAGATED_GATES_ANNOTATION))
     }
 

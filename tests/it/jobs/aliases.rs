@@ -58,6 +58,10 @@ async fn manifests_of_kueue_and_volcano_do_what_they_did_there() -> Result<()> {
         scene.create(&priority_class(&class, 1000)).await?;
         scene.queue(&[quota("cpu", "2")]).await?;
         see_asked(scene, &kueue_job("probe")).await?;
+        let args = ["create", "--dry-run=server", "-f", "-"];
+        let probe = kueue_job("probe").json().to_string();
+        let told = scene.kubectl(&args, Some(&probe)).await?.stderr;
+        ensure!(!told.contains("has no effect"), "{told}");
 
         // As many pods as there is quota for, at the priority of its class.
         let job = kueue_job("part")

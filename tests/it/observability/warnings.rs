@@ -93,7 +93,18 @@ async fn what_waits_for_nothing_is_told() -> Result<()> {
         let missing = format!(
             "metadata.labels[sluice.dev/queue-name]: there is no LocalQueue \"none\" in namespace {ns:?}; the object waits until there is"
         );
-        see_warnings(scene, &job().queue("none").json(), &[missing]).await?;
+        see_warnings(scene, &job().queue("none").json(), std::slice::from_ref(&missing)).await?;
+        // As of an edit that names it.
+        let paused = Job::new("edited")
+            .with(&["spec", "suspend"], json!(true))
+            .json();
+        scene.create(&paused).await?;
+        let args = ["label", "job", "edited", "sluice.dev/queue-name=none"];
+        let told = scene.kubectl(&args, None).await?.stderr;
+        ensure!(told.contains(&missing), "{told}");
+        let args = ["annotate", "job", "edited", "acme.io/note=x"];
+        let told = scene.kubectl(&args, None).await?.stderr;
+        ensure!(told.is_empty(), "{told}");
         let class = job().queue("q").priority_class("nowhere").json();
         let unknown = "metadata.labels[sluice.dev/priority-class]: there is no WorkloadPriorityClass \"nowhere\"; the object can't be queued until there is";
         see_warnings(scene, &class, &[unknown.to_owned()]).await?;
@@ -201,6 +212,12 @@ async fn a_key_that_means_nothing_is_told_where_no_webhook_is_asked() -> Result<
         let misspelt = json!({"sluice.dev/queue-nam": "q"});
         let deployment = with(deployment, "/metadata/labels", misspelt);
         see_warnings(scene, &deployment, &[labels]).await?;
+        let of_kueue = Job::new("j").label("kueue.x-k8s.io/queue-name", "q");
+        let foreign = told(
+            "sluice-foreign-keys",
+            "metadata.labels[kueue.x-k8s.io/queue-name]: has no effect, as queueLabelAliases of Sluice's configuration does not list it: use sluice.dev/queue-name",
+        );
+        see_warnings(scene, &of_kueue.json(), &[foreign]).await?;
         // What has another key is the webhooks' business, and what has none nobody's.
         see_warnings(scene, &Job::new("j").json(), &[]).await?;
         let namespace = |name: &str, key: &str| {

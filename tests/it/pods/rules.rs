@@ -21,6 +21,9 @@ both_ways!(
     templates_behind_gates_name_no_node,
     edits_that_break_a_rule_are_refused,
     an_admitted_pod_does_not_grow,
+    what_waits_suspended_gets_no_gate_of_others,
+    a_container_grows_below_a_pod_level_request,
+    pods_that_gates_alone_held_grow,
     other_pods_are_left_alone,
     a_pod_that_runs_joins_no_queue,
 );
@@ -243,6 +246,73 @@ async fn an_admitted_pod_does_not_grow(admission: Admission) -> Result<()> {
         scene.see_account("cpu", ("1", "1", "0"), 0).await?;
         scene.show_resources("runs", "500m").await?;
         scene.see_account("cpu", ("500m", "500m", "0"), 0).await
+    })
+    .await
+}
+
+/// Its pods would wait for that gate once it is admitted, and hold its quota.
+async fn what_waits_suspended_gets_no_gate_of_others(admission: Admission) -> Result<()> {
+    play(admission, "rules-late-gates", async |scene| {
+        scene.queue(&[quota("cpu", "0")]).await?;
+        let gates = json!([{ "name": "acme.io/x" }]);
+        let path = ["spec", "template", "spec", "schedulingGates"];
+        scene.create(&Job::new("waits").queue("q").json()).await?;
+        let alone = Job::new("alone").with(&["spec", "suspend"], json!(true));
+        scene.create(&alone.with(&path, gates.clone()).json()).await?;
+        let gated = json!({"spec": {"template": {"spec": {"schedulingGates": gates}}}});
+        let joined = json!({"metadata": {"labels": {(QUEUE_NAME_LABEL): "q"}}});
+        let rows = [
+            (
+                "waits",
+                gated,
+                "spec.template.spec.schedulingGates: Forbidden: the gate \"acme.io/x\" may only be set at creation: it determines how the object is held",
+            ),
+            (
+                "alone",
+                joined,
+                "metadata.labels[sluice.dev/queue-name]: Forbidden: may only be set at creation, when the pod templates of this object get scheduling gates; delete the object and create it again with the label",
+            ),
+        ];
+        for (name, patch, problem) in rows {
+            let answer = answered(async || scene.try_merge("Job", name, patch.clone()).await);
+            assert_eq!(refusal(answer.await?)?, admission.of_job(problem));
+        }
+        Ok(())
+    })
+    .await
+}
+
+/// The pod as a whole does not grow.
+async fn a_container_grows_below_a_pod_level_request(admission: Admission) -> Result<()> {
+    play(admission, "rules-pod-level", async |scene| {
+        scene.queue(&[quota("cpu", "3")]).await?;
+        let requests = json!({"requests": {"cpu": "3"}});
+        let pod = Pod::new("runs").queue("q");
+        let pod = pod.with(&["spec", "resources"], requests);
+        scene.create(&pod.json()).await?;
+        scene.see("Pod", "runs", "running", is_running).await?;
+        persist(async || scene.resize("runs", "2").await).await?;
+        scene.see_account("cpu", ("3", "3", "0"), 0).await
+    })
+    .await
+}
+
+/// They hold no quota.
+async fn pods_that_gates_alone_held_grow(admission: Admission) -> Result<()> {
+    play(admission, "rules-unqueued", async |scene| {
+        for mode in ["PerPod", "Whole"] {
+            let name = mode.to_lowercase();
+            let mut web = replicated("Deployment", &name, 1, Pod::new("p"));
+            web["metadata"]["annotations"] =
+                json!({ (GATED): "acme.io/data", (ADMISSION_ANNOTATION): mode });
+            scene.create(&web).await?;
+            let lifted = json!({"metadata": {"annotations": {(GATED): null}}});
+            scene.merge("Deployment", &name, lifted).await?;
+        }
+        for pod in scene.see_so_many("running", 2, is_running).await? {
+            persist(async || scene.resize(name_of(&pod), "2").await).await?;
+        }
+        Ok(())
     })
     .await
 }

@@ -2,10 +2,11 @@
 //! to change; then [`validate`], whether the outcome is right.
 
 use json_patch::PatchOperation;
+use serde_json::Value;
 use sluice_kinds::problem::Problem;
 
 use crate::admission::access::{Access, Right};
-use crate::admission::edit::Edit;
+use crate::admission::edit::{Edit, brought_in};
 use crate::admission::policy::Policy;
 use crate::admission::request::Request;
 use crate::admission::schemas::Schemas;
@@ -40,7 +41,8 @@ pub fn validate(request: &Request, policy: &Policy) -> Verdict {
     }
 }
 
-/// The same, where the author of a new maker of jobs or pods is also told what is missing where these are to be queued.
+/// The same, where the author of a maker of jobs or pods is also told what is missing where these are to be queued, as far as
+/// an edit brings it in.
 fn with_advice_of_template(
     maker: &Maker,
     mut verdict: Verdict,
@@ -49,11 +51,16 @@ fn with_advice_of_template(
     policy: &Policy,
 ) -> Verdict {
     let field = format!("{}.metadata", maker.template);
-    let metadata = edit.new.pointer(&format!("/{}", field.replace('.', "/")));
-    if let (true, None, Some(metadata)) = (verdict.is_allowed(), edit.old, metadata) {
+    let at = format!("/{}", field.replace('.', "/"));
+    let told = |object: &Value| {
         let place = (None, request.namespace.as_str());
-        let told = templates::queued_by_itself(&field, metadata, place, policy);
-        verdict.warnings.extend(told);
+        let metadata = object.pointer(&at);
+        metadata.map(|metadata| templates::queued_by_itself(&field, metadata, place, policy))
+    };
+    if verdict.is_allowed() && request.sub_resource.is_empty() {
+        let new = told(edit.new).unwrap_or_default();
+        let brought_in = brought_in(new, edit.old.and_then(told));
+        verdict.warnings.extend(brought_in);
     }
     verdict
 }

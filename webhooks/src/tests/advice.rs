@@ -339,11 +339,58 @@ fn an_edit_of_the_priority_class_is_warned_of(
     assert_eq!(verdict.warnings.len(), expected, "{verdict:?}");
 }
 
-#[test]
-fn an_edit_is_not_warned_of() {
-    let (old, new) = (job(&[(QUEUE, "q")], &[]), job(&[(QUEUE, "none")], &[]));
-    let verdict = crate::review::validate(&mk_request(USER, Some(&old), &new), &policy(true));
-    assert_eq!(verdict.warnings, [""; 0]);
+const GONE: &str = "metadata.labels[sluice.dev/queue-name]: there is no LocalQueue \"gone\" in namespace \"n\"; the object waits until there is";
+const STOPPED: &str = "metadata.labels[sluice.dev/queue-name]: LocalQueue \"stopped\" is stopped (stopPolicy); the object waits until it is not";
+const NINE: &str = "pod set \"main\": requests 9 of cpu, and ClusterQueue \"a\" can provide at most 6 in one flavor (\"two\"); the object can't be admitted";
+const OFF: &str = "metadata.labels[sluice.dev/queue-nam]: is not a key that Sluice knows; did you mean sluice.dev/queue-name?";
+const NOTHING: &str = "pod set \"main\": its pods request nothing, so they use no quota, unless a LimitRange adds requests";
+
+#[rstest]
+#[case::that_names_no_queue_that_is_there(job(&[], &[]), job(&[(QUEUE, "gone")], &[]), &[GONE])]
+#[case::from_one_queue_to_another(job(&[Q], &[]), job(&[(QUEUE, "gone")], &[]), &[GONE])]
+#[case::to_one_that_is_stopped(job(&[Q], &[]), job(&[(QUEUE, "stopped")], &[]), &[STOPPED])]
+#[case::to_one_that_is_there(job(&[(QUEUE, "gone")], &[]), job(&[Q], &[]), &[])]
+#[case::of_requests(asking(1, "1", "1Mi"), asking(1, "9", "1Mi"), &[NINE])]
+#[case::of_what_was_too_large(asking(1, "8", "1Mi"), asking(1, "9", "1Mi"), &[NINE])]
+#[case::to_no_requests(asking(1, "1", "1Mi"), idle("q"), &[NOTHING])]
+#[case::of_a_key(job(&[Q], &[]), job(&[Q, ("sluice.dev/queue-nam", "q")], &[]), &[OFF])]
+#[case::of_something_else(
+    job(&[(QUEUE, "gone")], &[]), with(job(&[(QUEUE, "gone")], &[]), "/metadata/finalizers", json!(["a.io/b"])), &[])]
+#[case::of_a_waiting_pod(waiting_pod("q"), waiting_pod("gone"), &[GONE])]
+#[case::of_a_template(
+    mk_deployment(&[], &[]), of_pods(mk_deployment(&[], &[]), "labels", QUEUE, "gone"),
+    &["spec.template.metadata.labels[sluice.dev/queue-name]: there is no LocalQueue \"gone\" in namespace \"n\"; the object waits until there is"])]
+#[case::of_the_template_of_a_cron_job(
+    mk_cron_job(&json!({(QUEUE): "q"})), mk_cron_job(&json!({(QUEUE): "gone"})),
+    &["spec.jobTemplate.metadata.labels[sluice.dev/queue-name]: there is no LocalQueue \"gone\" in namespace \"n\"; the object waits until there is"])]
+fn an_edit_is_warned_of_what_it_brings_in(
+    #[case] old: Value,
+    #[case] new: Value,
+    #[case] expected: &[&str],
+) {
+    let policy = policy(true);
+    assert_eq!(edited(&old, &new, "", &policy), expected);
+    assert_eq!(
+        edited(&new, &new, "", &policy),
+        [""; 0],
+        "it was there before"
+    );
+    assert_eq!(edited(&old, &new, "status", &policy), [""; 0]);
+}
+
+fn waiting_pod(queue: &str) -> Value {
+    let labels = [(QUEUE, queue), ("sluice.dev/managed", "true")];
+    mk_pod(&labels, &[(GATE, "true")], &[GATE])
+}
+
+/// What is warned of in an edit of a subresource.
+fn edited(old: &Value, new: &Value, sub_resource: &str, policy: &Policy) -> Vec<String> {
+    let mut review = mk_review(USER, Some(old), new);
+    review["request"]["subResource"] = json!(sub_resource);
+    let request = Request::parse(review.to_string().as_bytes()).unwrap();
+    let verdict = crate::review::validate(&request, policy);
+    assert_eq!(verdict.problems, []);
+    verdict.warnings
 }
 
 const NO_QUEUE: &str =

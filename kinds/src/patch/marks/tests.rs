@@ -81,7 +81,6 @@ fn at_creation(#[case] labels: Pairs, #[case] annotations: Pairs, #[case] expect
 #[rstest]
 #[case::list(&[], &[], &[], FOREIGN, &refused("annotations[sluice.dev/propagated-gates]"))]
 #[case::list_grown(&[], OWN, &[], FOREIGN, &refused("annotations[sluice.dev/propagated-gates]"))]
-#[case::list_own(&[], &[], &[], OWN, "")]
 #[case::list_shrunk(&[], FOREIGN, &[], &[], "")]
 #[case::record(&[], &[], &[], RECORD, &refused("annotations[sluice.dev/admitted]"))]
 #[case::record_removed(&[], RECORD, &[], &[], "")]
@@ -103,6 +102,18 @@ fn edits_of_a_job(
     }
 }
 
+/// Pods with the list would be taken for those of an object that gates alone held, and could grow.
+#[test]
+fn what_is_suspended_gets_no_list() {
+    let old = marked(batch_job(), &[], &[], &[]);
+    let new = marked(batch_job(), &[], OWN, &[]);
+    let judge = |old, new| judge(&job_kind(), old, new, Some(Hold::Suspend));
+    let expected = refused("annotations[sluice.dev/propagated-gates]");
+    assert_eq!(judge(Some(&old), &new), expected);
+    assert_eq!(judge(Some(&new), &new), "", "what is stored may stay");
+    assert_eq!(judge(None, &new), "", "the mutating webhook removes it");
+}
+
 #[rstest]
 #[case::pod_set(Some(Hold::Pods), &[], SET, "")]
 #[case::pod_set_of_each(Some(Hold::EachPod), &[], SET, &refused("annotations[sluice.dev/pod-set]"))]
@@ -110,6 +121,7 @@ fn edits_of_a_job(
 #[case::managed(Some(Hold::EachPod), MANAGED, &[], "")]
 #[case::managed_unheld(None, MANAGED, &[], &refused("labels[sluice.dev/managed]"))]
 #[case::managed_badly(Some(Hold::EachPod), &[(MANAGED_LABEL, "x")], &[], &refused("labels[sluice.dev/managed]"))]
+#[case::own_list(Some(Hold::EachPod), &[], OWN, "")]
 #[case::listed(Some(Hold::EachPod), &[], FOREIGN, &refused("annotations[sluice.dev/propagated-gates]"))]
 fn the_webhook_writes_into_a_deployment(
     #[case] hold: Option<Hold>,
@@ -149,6 +161,30 @@ fn the_queue_gate_comes_at_creation() {
         judge(&deployment_kind(), Some(&old), &new, Some(Hold::EachPod)),
         ""
     );
+}
+
+/// Its pods would wait for that gate once it is admitted, and hold its quota.
+#[test]
+fn what_is_suspended_gets_no_gate_of_others() {
+    let of = |gates: &[&str]| marked(batch_job(), &[], &[], gates);
+    let judge =
+        |old: &[&str], new: &[&str], hold| judge(&job_kind(), Some(&of(old)), &of(new), Some(hold));
+    let refused = "spec.template.spec.schedulingGates: Forbidden: the gate \"acme.io/x\" may only be set at creation: it determines how the object is held";
+    assert_eq!(judge(&[], &["acme.io/x"], Hold::Suspend), refused);
+    let swapped = judge(&["acme.io/y"], &["acme.io/x"], Hold::Suspend);
+    assert_eq!(swapped, refused);
+    for (old, new, hold) in [
+        (
+            &["acme.io/x", "acme.io/y"][..],
+            &["acme.io/y"][..],
+            Hold::Suspend,
+        ),
+        (&["acme.io/x"], &["acme.io/x"], Hold::Suspend),
+        (&[], &["acme.io/x"], Hold::Pods),
+        (&[], &["acme.io/x"], Hold::EachPod),
+    ] {
+        assert_eq!(judge(old, new, hold), "", "{old:?} {new:?} {hold:?}");
+    }
 }
 
 #[rstest]

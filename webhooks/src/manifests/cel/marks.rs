@@ -6,9 +6,7 @@ use sluice_crds::{
     ADMITTED_ANNOTATION, JobKindSpec, MANAGED_LABEL, POD_GROUP_LABEL, POD_GROUP_TOTAL_ANNOTATION,
     POD_SET_ANNOTATION, PROPAGATED_GATES_ANNOTATION, PodSetRule, QUEUE_GATE,
 };
-use sluice_kinds::marks::{
-    LATE_QUEUE_GATE, MUST_ASK, NOT_WITH_A_GROUP, OF_OWNER, STANDS_FOR_ANNOTATION,
-};
+use sluice_kinds::marks::{LATE_GATE, MUST_ASK, NOT_WITH_A_GROUP, OF_OWNER, STANDS_FOR_ANNOTATION};
 use sluice_kinds::pod::{GROUP_MARK_BYTES_MAX, GROUP_MARKS};
 
 use crate::manifests::cel::gating::{has_queue_gate, queue_gates};
@@ -127,7 +125,8 @@ fn of_set(options: &Options, kind: &JobKindSpec, set: &PodSetRule, index: usize)
     );
     let listed = when(
         &format!(
-            "variables.listed{index}.exists(g, !(g in variables.listedOld{index}) && !(g in variables.propagated))"
+            "variables.listed{index}.exists(g, !(g in variables.listedOld{index}) && (!(g in variables.propagated) ||\n\
+             oldObject != null && variables.isHeld && variables.hold == 'Suspend'))"
         ),
         &forbidden(
             &field("annotations", PROPAGATED_GATES_ANNOTATION),
@@ -175,23 +174,8 @@ fn of_set(options: &Options, kind: &JobKindSpec, set: &PodSetRule, index: usize)
         &forbidden(&field("annotations", POD_SET_ANNOTATION), BY_SLUICE),
     );
     let kept = kept(kind, &template, index);
-    let gate = format!(
-        "strings.quote(variables.carried{index}.filter(g, g in {})[0])",
-        queue_gates(options)
-    );
-    let gated = when(
-        &format!(
-            "variables.isHeld && {} && !{}",
-            has_queue_gate(&index.to_string(), options),
-            has_queue_gate(&format!("Old{index}"), options)
-        ),
-        &forbidden(
-            &text(&format!("{template}.spec.schedulingGates")),
-            &filled(LATE_QUEUE_GATE, &[&gate]),
-        ),
-    );
     let gated = match kind.suspend {
-        Some(_) => gated,
+        Some(_) => late_gate(options, &template, index),
         None => "[]".to_owned(),
     };
     let stays = stays(&format!("{template}.metadata"), index);
@@ -205,6 +189,24 @@ fn of_set(options: &Options, kind: &JobKindSpec, set: &PodSetRule, index: usize)
          (request.operation == 'CREATE' ? [] :\n\
          {}))",
         all([managed, pod_set, kept, gated])
+    )
+}
+
+/// The queue gate says how the object is held, and a gate of others would hold the pods of what waits suspended once it is
+/// admitted.
+fn late_gate(options: &Options, template: &str, index: usize) -> String {
+    let late = format!(
+        "(variables.hold == 'Suspend' ? variables.carried{index}.filter(g, !(g in variables.carriedOld{index})) :\n\
+         {} ? [] : variables.carried{index}.filter(g, g in {}))",
+        has_queue_gate(&format!("Old{index}"), options),
+        queue_gates(options)
+    );
+    when(
+        &format!("variables.isHeld && {late}.size() != 0"),
+        &forbidden(
+            &text(&format!("{template}.spec.schedulingGates")),
+            &filled(LATE_GATE, &[&format!("strings.quote({late}[0])")]),
+        ),
     )
 }
 

@@ -230,8 +230,21 @@ fn change(kind: &JobKindSpec) -> String {
          (variables.wasSuspended && !variables.isSuspended && !(variables.gatesPods &&\n\
          (variables.queue.size() == 0 || variables.isChild || variables.wasGated && variables.isGated)) ?\n\
          {} : []))",
-        change_of_suspended(suspend, Some(&grown(kind))),
+        change_of_fixed(suspend, kind),
         started_by_hand(suspend)
+    )
+}
+
+/// Of an object that waits suspended, whose templates are at fixed paths. Where these bring gates of others, its pods would
+/// wait for those while they hold its quota.
+fn change_of_fixed(suspend: &str, kind: &JobKindSpec) -> String {
+    let are_gated = holding::each_set(kind, |set| format!("variables.carried{set}.size() != 0"));
+    format!(
+        "{} +\n\
+         (!variables.isSuspended || variables.isChild || !({}) ? [] :\n{})",
+        change_of_suspended(suspend, Some(&grown(kind))),
+        are_gated.join(" || "),
+        queue::change_problems(None, None, Some(queue_label::LATE))
     )
 }
 

@@ -103,8 +103,11 @@ fn before(options: &Options) -> Vec<Variable> {
         ),
         variable(
             "hadUsage",
-            format!("variables.wasManaged && (variables.wasAlone || variables.isOwned || '{POD_SET_ANNOTATION}' in variables.oldAnnotations) &&\n\
-                 !variables.hadQueueGate && variables.isLive"),
+            format!(
+                "variables.wasManaged && !variables.hadQueueGate && variables.isLive &&\n\
+                 (variables.wasAlone || variables.oldQueue.size() != 0 || '{ADMITTED_ANNOTATION}' in variables.oldAnnotations ||\n\
+                 '{POD_SET_ANNOTATION}' in variables.oldAnnotations && !('{PROPAGATED_GATES_ANNOTATION}' in variables.oldAnnotations))"
+            ),
         ),
     ]);
     variables

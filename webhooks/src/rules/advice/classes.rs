@@ -16,7 +16,7 @@ const NOT_FOUND: &str =
 const NOT_FOUND_OF_PODS: &str = "spec.priorityClassName of its pods: there is no PriorityClass {}; no pod can be made until there is";
 const NOT_ALLOWED: &str = "{}; the object can't be queued";
 
-/// What is warned of in a new object, whose pods are these.
+/// What is warned of in an object, whose pods are these.
 pub(super) fn warnings(
     request: &Request,
     object: &Value,
@@ -45,22 +45,6 @@ pub(super) fn missing(field: &str, class: &str, policy: &Policy) -> Option<Strin
     let known = &policy.surroundings().workload_priorities;
     let at = format!("{field}.labels[{PRIORITY_CLASS_LABEL}]");
     (!known.contains_key(class)).then(|| fill(NOT_FOUND, &[&at, &format!("{class:?}")]))
-}
-
-/// What is warned of in an edit that names another class, or another queue.
-pub(super) fn warnings_of_edit(
-    old: &Value,
-    new: &Value,
-    request: &Request,
-    policy: &Policy,
-) -> Vec<String> {
-    let queue =
-        |object| queue_of(object, policy.queue_labels()).map(|named| named.queue.to_owned());
-    let class = |object| label(object, PRIORITY_CLASS_LABEL).map(str::to_owned);
-    if class(old) == class(new) && queue(old) == queue(new) || class(new).is_none() {
-        return Vec::new();
-    }
-    warnings(request, new, &[], policy)
 }
 
 fn disallowed(

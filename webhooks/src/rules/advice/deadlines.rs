@@ -21,7 +21,7 @@ const DEADLINES: [(&str, &str); 2] = [
     ),
 ];
 
-/// What is told of the deadline of a new object whose pods wait behind gates. That of a pod counts from when its node has
+/// What is told of the deadline of an object whose pods wait behind gates. That of a pod counts from when its node has
 /// taken it.
 pub(super) fn warning(request: &Request, edit: &Edit<'_>, policy: &Policy) -> Option<String> {
     let kind = policy.kind(&request.kind.group, &request.kind.kind)?;

@@ -25,7 +25,7 @@ const TOO_LARGE_IN_SUM: &str = "its pods request {} of {}, and ClusterQueue {} c
 /// What one pod set needs at least, by resource.
 type Needs = BTreeMap<String, i128>;
 
-/// That the queue of a new object can never provide what the pods of the object request.
+/// That the queue of an object can never provide what the pods of the object request.
 pub(super) fn warning(
     request: &Request,
     object: &Value,

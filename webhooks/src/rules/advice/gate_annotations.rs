@@ -15,7 +15,7 @@ use crate::admission::policy::Policy;
 /// What is told: what is wrong, and the gate.
 const HOLDS: &str = "{}; until then gate {} holds the object";
 
-/// What is warned of in a new object.
+/// What is warned of in an object.
 pub(super) fn warnings(object: &Value, policy: &Policy) -> Vec<String> {
     let named = gates::named(&gates::gate_annotations(object));
     let told = named.iter().filter_map(|gate| {

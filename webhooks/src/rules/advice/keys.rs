@@ -49,17 +49,17 @@ const MAX_EXEC_TIME_SECONDS: &str = "kueue.x-k8s.io/max-exec-time-seconds";
 const FAST_ADMISSION: &str = "kueue.x-k8s.io/pod-group-fast-admission";
 
 /// A key by which others say what a key of Sluice's own says.
-struct Foreign {
+pub(crate) struct Foreign {
     /// Where it stands: `labels` or `annotations`.
-    map: &'static str,
-    key: &'static str,
+    pub(crate) map: &'static str,
+    pub(crate) key: &'static str,
     /// The field of the configuration that would list it.
-    field: &'static str,
-    own: &'static str,
+    pub(crate) field: &'static str,
+    pub(crate) own: &'static str,
 }
 
 /// What users of Kueue and Volcano set on jobs and pods.
-const FOREIGN: [Foreign; 8] = [
+pub(crate) const FOREIGN: [Foreign; 8] = [
     Foreign {
         map: "labels",
         key: "kueue.x-k8s.io/queue-name",

@@ -11,7 +11,7 @@ use sluice_kinds::gates;
 use sluice_kinds::problem::fill;
 use sluice_kinds::{CompiledKind, Hold};
 
-use crate::admission::edit::{Edit, brought_in};
+use crate::admission::edit::Edit;
 use crate::admission::policy::Policy;
 use crate::admission::request::Request;
 use crate::rules::advice::{classes, queues};
@@ -23,17 +23,16 @@ const GATE: &str =
 const QUEUE: &str =
     "{}: queues no pod, as the {} is admitted as a whole in LocalQueue {}, which {} names";
 
-/// What is warned of in the templates of a new object, or of an edit in those that it changes.
+/// What is warned of in the templates of an object.
 pub(super) fn warnings(request: &Request, edit: &Edit<'_>, policy: &Policy) -> Vec<String> {
     let Some(kind) = policy.kind(&request.kind.group, &request.kind.kind) else {
         return Vec::new();
     };
-    let old = edit.old.map(|old| gates_of_pods(kind, old));
-    let mut warnings = brought_in(gates_of_pods(kind, edit.new), old);
-    if edit.old.is_none() && hold_of(kind, edit) != Hold::EachPod {
+    let mut warnings = gates_of_pods(kind, edit.new);
+    if hold_of(kind, edit) != Hold::EachPod {
         warnings.extend(other_queues(kind, edit.new, policy));
     }
-    if edit.old.is_none() && kind.suspend_path().is_none() {
+    if kind.suspend_path().is_none() {
         let own = queue_of(edit.new, policy.queue_labels()).map(|label| label.queue);
         let templates = kind.metadata_of_pods(edit.new).into_iter();
         warnings.extend(templates.flat_map(|(field, metadata)| {

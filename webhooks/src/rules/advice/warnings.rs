@@ -8,7 +8,7 @@ use sluice_kinds::problem::fill;
 use sluice_kinds::requests::PodDefaults;
 use sluice_kinds::view::PodSetView;
 
-use crate::admission::edit::Edit;
+use crate::admission::edit::{Edit, brought_in};
 use crate::admission::policy::Policy;
 use crate::admission::request::Request;
 use crate::rules::advice::{classes, deadlines, fits, gate_annotations, keys, queues, templates};
@@ -25,20 +25,27 @@ const POD_WITHOUT_REQUESTS: &str = "spec.containers: request nothing, so the pod
 const NO_GATE: &str =
     "gate {} has no Gate, as other gates of {} have; whoever may edit the object may lift it";
 
-/// What the author of a new object is warned of; and that of an edit, if it names another priority class or queue, or gives
-/// a template a gate.
+/// What the author of a new object is warned of, and that of an edit, as far as the edit brings it in: another queue, other
+/// requests, a gate, or a key.
 pub(crate) fn warnings(request: &Request, edit: &Edit<'_>, policy: &Policy) -> Vec<String> {
     if !request.sub_resource.is_empty() || !is_top(request, edit.new, policy) {
         return Vec::new();
     }
+    let old = edit.old.map(|old| {
+        let before = Edit {
+            new: old,
+            old: Some(old),
+        };
+        all(request, &before, policy)
+    });
+    let mut warnings = brought_in(all(request, edit, policy), old);
+    warnings.truncate(WARNINGS_MAX);
+    warnings
+}
+
+/// All that there is to tell of the object.
+fn all(request: &Request, edit: &Edit<'_>, policy: &Policy) -> Vec<String> {
     let sets = pod_sets(request, edit, policy);
-    let misplaced = templates::warnings(request, edit, policy);
-    if let Some(old) = edit.old {
-        let mut warnings = classes::warnings_of_edit(old, edit.new, request, policy);
-        warnings.extend(misplaced);
-        warnings.truncate(WARNINGS_MAX);
-        return warnings;
-    }
     let mut warnings = keys::letters_off(edit.new);
     warnings.extend(keys::in_wrong_map(edit.new, policy));
     warnings.extend(keys::without_alias(edit.new, policy));
@@ -55,8 +62,7 @@ pub(crate) fn warnings(request: &Request, edit: &Edit<'_>, policy: &Policy) -> V
     warnings.extend(deadlines::warning(request, edit, policy));
     warnings.extend(unknown_gates(edit.new, policy));
     warnings.extend(gate_annotations::warnings(edit.new, policy));
-    warnings.extend(misplaced);
-    warnings.truncate(WARNINGS_MAX);
+    warnings.extend(templates::warnings(request, edit, policy));
     warnings
 }
 

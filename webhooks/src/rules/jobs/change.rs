@@ -115,6 +115,10 @@ impl Change<'_> {
         let new_queue = queue_of(self.new, self.policy.queue_labels());
         let left = old_queue.filter(|_| was_suspended && new_queue.is_none());
         let of_child = self.changed_child(by, left);
+        // Its pods would wait for the gates of others while they hold its quota.
+        let late = queue_label::check_late_join(old_queue, new_queue)
+            .filter(|_| is_suspended && !is_child(self.new, self.policy))
+            .filter(|_| self.kind.has_gated_template(self.new));
         let problems: Vec<_> = match (was_suspended, is_suspended) {
             (true, true) => Vec::new(),
             (true, false) if by == EditedBy::Sluice => Vec::new(),
@@ -136,7 +140,7 @@ impl Change<'_> {
                 problems
             }
         };
-        problems.into_iter().chain(of_child).collect()
+        problems.into_iter().chain(late).chain(of_child).collect()
     }
 
     /// Of an object that runs.

@@ -291,10 +291,14 @@ fn is_managed(pod: &Value) -> bool {
 }
 
 /// Whether quota is held for `pod`: it waits in no queue any more, has not ended, and was not held by
-/// gates alone. One that no controller has any more says by its pod set that it was admitted with a job.
+/// gates alone. One without a queue of its own says by its record or its pod set that it was admitted; the pods of an
+/// object that gates alone held have a pod set, the list of these gates, and no record.
 pub(super) fn has_usage(pod: &Value, policy: &Policy) -> bool {
     let view = PodView::read(pod, policy.queue_labels(), policy.queue_gates());
-    let has_set = annotation(pod, POD_SET_ANNOTATION).is_some();
-    let is_queued = view.mode != PodMode::Child || controller(pod).is_some() || has_set;
+    let has = |key| annotation(pod, key).is_some();
+    let is_queued = view.mode != PodMode::Child
+        || queue_of(pod, policy.queue_labels()).is_some()
+        || has(ADMITTED_ANNOTATION)
+        || has(POD_SET_ANNOTATION) && !has(PROPAGATED_GATES_ANNOTATION);
     is_managed(pod) && is_queued && view.queue_gate.is_none() && view.phase == PodPhase::Live
 }

@@ -172,3 +172,33 @@ fn what_is_made_for_a_pod_and_born_held_is_left_as_it_is() {
     deployment["spec"]["template"]["spec"]["schedulingGates"] = gates;
     assert!(!is_left_alone(&owned(deployment, "v1", "Pod")));
 }
+
+const LATE_GATE: &str = "spec.template.spec.schedulingGates: Forbidden: the gate \"acme.io/x\" may only be set at creation: it determines how the object is held";
+const LATE_QUEUE: &str = "metadata.labels[sluice.dev/queue-name]: Forbidden: may only be set at creation, when the pod templates of this object get scheduling gates; delete the object and create it again with the label";
+
+/// Once admitted, its pods would wait for the gate of others, and hold its quota for as long.
+#[rstest]
+#[case::gets_the_gate(&[(QUEUE, "a")], false, &[(QUEUE, "a")], true, LATE_GATE)]
+#[case::had_it(&[(QUEUE, "a")], true, &[(QUEUE, "a")], true, "")]
+#[case::loses_it(&[(QUEUE, "a")], true, &[(QUEUE, "a")], false, "")]
+#[case::joins_with_it(&[], true, &[(QUEUE, "a")], true, LATE_QUEUE)]
+#[case::joins_without(&[], false, &[(QUEUE, "a")], false, "")]
+#[case::in_no_queue(&[], false, &[], true, "")]
+fn gates_of_others_in_what_waits_suspended(
+    #[case] old_labels: &[(&str, &str)],
+    #[case] was_gated: bool,
+    #[case] labels: &[(&str, &str)],
+    #[case] is_gated: bool,
+    #[case] expected: &str,
+) {
+    let gates = "/spec/template/spec/schedulingGates";
+    let job = |labels, is_gated| {
+        if is_gated {
+            with(job(labels, &[], 1), gates, json!([{"name": "acme.io/x"}]))
+        } else {
+            job(labels, &[], 1)
+        }
+    };
+    let (old, new) = (job(old_labels, was_gated), job(labels, is_gated));
+    assert_eq!(told(Some(&old), &new), expected);
+}

@@ -2,6 +2,7 @@
 
 mod long_marks;
 mod makers;
+mod resize;
 mod template_keys;
 mod templates;
 mod verdicts;

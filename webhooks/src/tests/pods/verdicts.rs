@@ -343,6 +343,9 @@ fn resize(user: &str, old: &Value, new: &Value) -> String {
     crate::review::validate(&request, &mk_policy()).message()
 }
 
+const SET: Pairs = &[("sluice.dev/pod-set", "main")];
+const LISTS: Pairs = &[("sluice.dev/propagated-gates", "acme.io/budget")];
+const LISTS_WITH_SET: Pairs = &[LISTS[0], SET[0]];
 const REQUESTS: &str = "/spec/containers/0/resources/requests";
 
 #[rstest]
@@ -354,19 +357,24 @@ const REQUESTS: &str = "/spec/containers/0/resources/requests";
      pod is admitted")]
 #[case::pod_level("/spec/resources", json!({"requests": {"cpu": 3}}),
     "spec.resources.requests[cpu]: Forbidden: may not grow from 0 to 3 while the pod is admitted")]
-#[case::sidecar("/spec/initContainers", json!([{"resources": {"requests": {"cpu": "1m"}}}]),
+#[case::sidecar("/spec/initContainers", json!([{"restartPolicy": "Always", "resources": {"requests": {"cpu": "1m"}}}]),
     "spec.initContainers[0].resources.requests[cpu]: Forbidden: may not grow from 0 to 1m while the \
      pod is admitted")]
 #[case::shrink(REQUESTS, json!({"cpu": "500m"}), "")]
 #[case::respelt(REQUESTS, json!({"cpu": "1000m"}), "")]
 #[case::uncounted(REQUESTS, json!({"cpu": "64e-4294967296"}),
-    "spec.containers[0].resources.requests[cpu]: Forbidden: may not grow from 1 to 64e-4294967296 while the pod is \
-     admitted")]
+    "spec.containers[0].resources.requests[cpu]: Invalid value: \"64e-4294967296\": has an exponent that can't be counted: must not be below -99")]
 fn resizing_an_admitted_pod(#[case] pointer: &str, #[case] value: Value, #[case] expected: &str) {
     for pod in [
         admitted(),
         of_group(&[]),
-        owned(mk_pod(&[MANAGED], &[], &[]), "batch/v1", "Job"),
+        owned(mk_pod(&[MANAGED], SET, &[]), "batch/v1", "Job"),
+        owned(mk_pod(&[MANAGED, Q[0]], &[], &[]), "batch/v1", "Job"),
+        owned(
+            mk_pod(&[MANAGED], &[LISTS[0], (ADMITTED, "{}")], &[]),
+            "apps/v1",
+            "ReplicaSet",
+        ),
     ] {
         let new = resized(&pod, pointer, value.clone());
         assert_eq!(resize(USER, &pod, &new), expected);
@@ -379,6 +387,9 @@ fn resizing_an_admitted_pod(#[case] pointer: &str, #[case] value: Value, #[case]
 #[case::finished(with(admitted(), "/status", json!({"phase": "Failed"})))]
 #[case::unmanaged(mk_pod(&[], &[], &[]))]
 #[case::held_by_gates_alone(mk_pod(&[MANAGED], &[], &[]))]
+#[case::made_for_what_gates_alone_held(owned(mk_pod(&[MANAGED], LISTS, &[]), "apps/v1", "ReplicaSet"))]
+#[case::made_for_what_gates_alone_held_as_a_whole(owned(mk_pod(&[MANAGED], LISTS_WITH_SET, &[]), "apps/v1", "ReplicaSet"))]
+#[case::left_by_what_gates_alone_held_as_a_whole(mk_pod(&[MANAGED], LISTS_WITH_SET, &[]))]
 fn resizing_what_holds_no_quota(#[case] pod: Value) {
     let new = resized(&pod, REQUESTS, json!({"cpu": "9"}));
     assert_eq!(resize(USER, &pod, &new), "");

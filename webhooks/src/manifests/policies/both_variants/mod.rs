@@ -3,6 +3,7 @@
 //!
 //! Must not know managed kinds: these policies are the same whatever JobKinds there are.
 
+mod foreign_keys;
 mod made_templates;
 mod namespaces;
 mod unknown_keys;
@@ -26,6 +27,7 @@ pub fn yaml(options: &Options) -> Result<String, serde_saphyr::ser::Error> {
     ];
     all.iter()
         .chain(&unknown_keys::all(options))
+        .chain([&foreign_keys::policy(options)])
         .try_fold(text, |text, Validating { policy, binding }| {
             Ok(text + &document(policy)? + &document(binding)?)
         })
