@@ -231,7 +231,7 @@ impl Controller {
         let note = cause.note_for_pod(&self.replacement(pod, &key.namespace));
         let subject = Subject::Pod(uid.clone());
         // One that failed before is counted already.
-        if !self.writes.is_eviction_failing(&subject) {
+        if !self.writes.is_eviction_failing(&subject, self.now.moment) {
             self.pod_evicted(uid, cause);
         }
         self.send_for_pods(subject, write, vec![note]);
