@@ -298,13 +298,12 @@ impl Controller {
         is_kept && self.is_not_made_again(subject) && 0 < self.live_pods(subject)
     }
 
-    /// Whether this is a group of which no controller would make a pod again.
+    /// Whether this is a group whose pods no controller would make again. Its record says so: whoever adds a bare pod to a
+    /// group changes nothing about the others.
     pub(in crate::controller) fn is_not_made_again(&self, subject: &Subject) -> bool {
-        let is_bare = || {
-            let pods = self.objects.pods_of(subject);
-            pods.iter().any(|(_, pod)| pod.owner.is_none())
-        };
-        matches!(subject, Subject::Group(_)) && is_bare()
+        let workload = self.objects.workload_of(subject);
+        matches!(subject, Subject::Group(_))
+            && workload.is_some_and(|(_, record)| !record.is_made_again)
     }
 
     /// Deletes the pods of a job that is evicted and can't be suspended: its controller makes new ones,

@@ -32,7 +32,7 @@ impl Play {
     }
 }
 
-fn is_eviction(write: &InFlightWrite) -> bool {
+pub(super) fn is_eviction(write: &InFlightWrite) -> bool {
     matches!(
         write.write,
         Write::SetWorkloadStatus {
@@ -109,7 +109,7 @@ async fn a_job_whose_release_nobody_answers_is_evicted() {
 }
 
 /// A pod that is queued by itself.
-fn gated(name: &str, created: &str) -> Value {
+pub(super) fn gated(name: &str, created: &str) -> Value {
     let mut pod = running(name, &json!({"sluice.dev/queue-name": "main"}), None);
     pod["metadata"]["creationTimestamp"] = json!(created);
     pod["metadata"]["annotations"] = json!({"sluice.dev/queue-allocation-gate": "true"});
