@@ -134,3 +134,49 @@ async fn a_bare_pod_in_a_group_that_is_made_again_protects_it_from_nothing() {
         assert_eq!(writes.iter().any(is_eviction), !is_bare, "{is_bare}");
     }
 }
+
+/// Its kubelet would show it again at once, and it runs all the time.
+#[tokio::test]
+async fn a_static_pod_is_counted_and_never_deleted() {
+    let queued = json!({"sluice.dev/queue-name": "main"});
+    let mut grouped = queued.clone();
+    grouped["sluice.dev/pod-group-name"] = json!("g");
+    let rows = [
+        ("a mirror", &queued, json!({}), false),
+        (
+            "one that opts in",
+            &queued,
+            json!({"sluice.dev/queue-allocation-gate": "true"}),
+            false,
+        ),
+        (
+            "one with a group",
+            &grouped,
+            json!({"sluice.dev/pod-group-total-count": "1", "sluice.dev/queue-allocation-gate": "true"}),
+            false,
+        ),
+        ("none", &queued, Value::Null, true),
+    ];
+    for (name, labels, annotations, is_deleted) in rows {
+        let mut play = Play::new();
+        play.list_settings();
+        play.list_jobs([]);
+        let mut pod = running("p", labels, Some(owned_by("v1", "Node", "n")));
+        if !annotations.is_null() {
+            pod["metadata"]["annotations"] = annotations;
+            pod["metadata"]["annotations"]["kubernetes.io/config.mirror"] = json!("x");
+        }
+        play.see_pod(pod);
+        play.answer(|_| Found::Unreadable);
+        play.edit_queue(30, |spec| spec["stopPolicy"] = json!("HoldAndDrain"));
+        let mut deleted = false;
+        for _ in 0..60 {
+            for write in play.second() {
+                deleted |= matches!(write.write, Write::DeletePod { .. });
+                play.end(write, Reply::Unknown("no reply within 5 s".to_owned()));
+            }
+        }
+        assert_eq!(deleted, is_deleted, "{name}");
+        assert_eq!(play.usage("p", "p"), [true, false], "{name}");
+    }
+}
