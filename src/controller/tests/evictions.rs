@@ -111,7 +111,9 @@ async fn a_bare_pod_in_a_group_that_is_made_again_protects_it_from_nothing() {
         let maker = owned_by("apps/v1", "StatefulSet", "set");
         let owner = Some(maker).filter(|_| !is_bare);
         let mut members = ["g-0", "g-1"].map(|name| member(name, owner.clone()));
-        members.clone().map(|pod| play.see_pod(pod));
+        for pod in members.clone() {
+            play.see_pod(pod);
+        }
         let created = play.cycle().remove(0);
         let workload = stored(&created, 40);
         play.end(created, Reply::Done(Some(Box::new(workload.clone()))));
