@@ -334,7 +334,7 @@ async fn an_eviction_long_after_a_refused_one_is_counted() {
     };
     for turn in 0_u64..2 {
         play.edit_queue(30 + 2 * turn, |spec| {
-            spec["stopPolicy"] = json!("HoldAndDrain")
+            spec["stopPolicy"] = json!("HoldAndDrain");
         });
         for _ in 0..3 {
             let refused = (0..10).flat_map(|_| play.second()).next();
