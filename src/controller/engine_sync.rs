@@ -282,8 +282,10 @@ impl Controller {
         // A late admission is decided about once more. The pod runs: until that is decided, it has usage, and again once its
         // deletion was tried.
         let is_free = in_flight.is_none() && !self.writes.is_backing_off(subject);
-        let is_undecided =
-            is_late && is_free && !pod.deleting && !self.writes.is_eviction_failing(subject);
+        let is_undecided = is_late
+            && is_free
+            && !pod.deleting
+            && !(self.writes).is_eviction_failing(subject, self.now.moment);
         let situation = PodSituation {
             pod,
             asks,
@@ -315,7 +317,7 @@ impl Controller {
                 priority,
                 created,
                 pod_sets: vec![translate::pod_set(asks, Borrowing::allowed_if(!is_kept))],
-                evictable: !is_kept && !pod.deleting && !resists,
+                evictable: !is_kept && !pod.is_mirror && !pod.deleting && !resists,
                 state,
                 ..sluice_engine::Workload::new(id, queue)
             }));

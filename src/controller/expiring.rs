@@ -46,7 +46,7 @@ impl<K: Clone + Eq + Hash + Ord, V> Expiring<K, V> {
         &mut entry.value
     }
 
-    /// What is at `key`.
+    /// What is at `key`, also if it is over: whoever needs to know asks for what is left.
     pub fn get(&self, key: &K) -> Option<&V> {
         self.by_key.get(key).map(|entry| &entry.value)
     }

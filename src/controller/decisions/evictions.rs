@@ -207,6 +207,15 @@ impl Controller {
         if pod.deleting {
             return Eviction::Stays;
         }
+        if pod.is_mirror {
+            let text = format!(
+                "{}, but this is a static pod, which its node runs until its manifest is removed there: it stays and holds its quota",
+                cause.message
+            );
+            let note = Note::warning(event::NOT_EVICTED, text);
+            self.tell_about(&Subject::Pod(uid.clone()), note);
+            return Eviction::Stays;
+        }
         let is_kept = pod.owner.is_none() && {
             let queue = queue_of(pod).unwrap_or_default();
             self.keeps_pod(&LocalQueueKey::new(key.namespace.clone(), queue), pod)
@@ -231,7 +240,7 @@ impl Controller {
         let note = cause.note_for_pod(&self.replacement(pod, &key.namespace));
         let subject = Subject::Pod(uid.clone());
         // One that failed before is counted already.
-        if !self.writes.is_eviction_failing(&subject) {
+        if !self.writes.is_eviction_failing(&subject, self.now.moment) {
             self.pod_evicted(uid, cause);
         }
         self.send_for_pods(subject, write, vec![note]);
@@ -298,13 +307,12 @@ impl Controller {
         is_kept && self.is_not_made_again(subject) && 0 < self.live_pods(subject)
     }
 
-    /// Whether this is a group of which no controller would make a pod again.
+    /// Whether this is a group whose pods no controller would make again. Its record says so: whoever adds a bare pod to a
+    /// group changes nothing about the others.
     pub(in crate::controller) fn is_not_made_again(&self, subject: &Subject) -> bool {
-        let is_bare = || {
-            let pods = self.objects.pods_of(subject);
-            pods.iter().any(|(_, pod)| pod.owner.is_none())
-        };
-        matches!(subject, Subject::Group(_)) && is_bare()
+        let workload = self.objects.workload_of(subject);
+        matches!(subject, Subject::Group(_))
+            && workload.is_some_and(|(_, record)| !record.is_made_again)
     }
 
     /// Deletes the pods of a job that is evicted and can't be suspended: its controller makes new ones,

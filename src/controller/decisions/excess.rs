@@ -51,7 +51,7 @@ struct Family {
     cleanups: BTreeMap<JobKey, Cleanup>,
     /// Whether one was seen since they were judged.
     is_changed: bool,
-    /// Those that were found in the last round, and have not been seen since.
+    /// Those that were found in the last round, and run since.
     suspects: BTreeSet<JobKey>,
 }
 
@@ -113,12 +113,30 @@ impl ExcessChildren {
         }
     }
 
-    fn put(&mut self, root: Uid, key: &JobKey, child: RunningChild, cleanup: Option<Cleanup>) {
+    /// Whether a child was found in the last round, as one of this object's.
+    fn is_suspect(&self, root: &Uid, key: &JobKey, uid: &Uid) -> bool {
+        self.families.get(root).is_some_and(|family| {
+            let child = family.children.get(key);
+            child.is_some_and(|child| child.uid == *uid) && family.suspects.contains(key)
+        })
+    }
+
+    fn put(
+        &mut self,
+        root: Uid,
+        key: &JobKey,
+        child: RunningChild,
+        cleanup: Option<Cleanup>,
+        is_suspect: bool,
+    ) {
         self.roots.insert(key.clone(), root.clone());
         let family = self.families.entry(root).or_default();
         family.children.insert(key.clone(), child);
         if let Some(cleanup) = cleanup {
             family.cleanups.insert(key.clone(), cleanup);
+        }
+        if is_suspect {
+            family.suspects.insert(key.clone());
         }
         family.is_changed = true;
     }
@@ -142,18 +160,22 @@ type Found = (JobKey, Excess, Subject);
 impl Controller {
     /// Takes in a child as it is now.
     pub(in crate::controller) fn check_excess(&mut self, key: &JobKey, record: &JobRecord) {
-        let known = self.excess_children.forget(key);
         let root = self.queued_above(key, record);
         let root = root.filter(|root| record.is_managed() || !self.is_believed(root));
         let root = root.and_then(|root| self.objects.job(root));
-        let Some(root) = root.map(|root| root.uid.clone()) else {
+        let root = root.map(|root| root.uid.clone());
+        // Whoever changes it once a second must not keep it running.
+        let is_suspect = (root.as_ref())
+            .is_some_and(|root| self.excess_children.is_suspect(root, key, &record.uid));
+        let known = self.excess_children.forget(key);
+        let Some(root) = root else {
             return;
         };
         let was_labelled = self.excess_children.note_labels(key, record);
         if let Some(child) = RunningChild::read(record, known.as_ref(), was_labelled) {
             let limits = self.limits_of_cleanup(key, record);
             let cleanup = limits.and_then(|limits| Cleanup::read(&child, record, &limits));
-            self.excess_children.put(root, key, child, cleanup);
+            (self.excess_children).put(root, key, child, cleanup, is_suspect);
         }
     }
 

@@ -17,7 +17,7 @@ use crate::plan::job::uncountable;
 use crate::plan::workload::pending_reason::{self, NotReserved};
 use crate::plan::{StatusPurpose, Write, group, workload};
 use crate::process::clock::{Moment, Now};
-use crate::process::hashing::HashSet;
+use crate::process::hashing::{HashMap, HashSet};
 
 /// A job that is admitted within this time is never told what it waits for.
 const EXPLAIN_AFTER: Duration = Duration::from_secs(2);
@@ -38,6 +38,9 @@ pub struct PendingReasons {
     turns: VecDeque<(Moment, Subject)>,
     /// The same subjects, to find them by.
     members: HashSet<Subject>,
+    /// What those wait for that are admitted by themselves, as was found in their last turn: no Workload has it. Empty
+    /// before the first one.
+    of_pods: HashMap<Uid, &'static str>,
     /// How many may still be told something in this second by an event alone.
     events_left: usize,
     /// How many jobs and groups may still be told in this second what they wait for.
@@ -47,9 +50,23 @@ pub struct PendingReasons {
 impl PendingReasons {
     /// A subject waits.
     pub fn insert(&mut self, subject: &Subject, now: Now) {
+        if let Subject::Pod(uid) = subject {
+            self.of_pods.entry(uid.clone()).or_default();
+        }
         if self.members.insert(subject.clone()) {
             self.turns.push_back((now.moment, subject.clone()));
         }
+    }
+
+    /// Why a pod waits that is admitted by itself, as was found last.
+    pub(super) fn of_pod(&self, uid: &Uid) -> Option<&'static str> {
+        let reason = self.of_pods.get(uid).copied();
+        reason.filter(|reason| !reason.is_empty())
+    }
+
+    /// All such pods, each with why it waits; some of them may wait no more.
+    pub(super) fn of_pods(&self) -> impl Iterator<Item = (&Uid, &'static str)> {
+        self.of_pods.iter().map(|(uid, reason)| (uid, *reason))
     }
 
     /// Whether one more job may be told in this second.
@@ -104,7 +121,11 @@ impl Controller {
     /// Writes what a job waits for, if that is news. Returns whether it waits.
     fn explain(&mut self, subject: &Subject) -> bool {
         if let Subject::Pod(uid) = subject {
-            return self.explain_pod(uid);
+            let waits = self.explain_pod(uid);
+            if !waits {
+                self.pending_reasons.of_pods.remove(uid);
+            }
+            return waits;
         }
         let Some((key, record)) = self.objects.workload_of(subject) else {
             return self.tell_unqueued_again(subject);
@@ -190,13 +211,15 @@ impl Controller {
             return false;
         }
         let subject = Subject::Pod(uid.clone());
-        if self.pending_reasons.events_left == 0 || self.writes.of(&subject).is_some() {
-            return true;
-        }
         let said = self.why_pod_pending(key, pod);
         let Some((reason, message)) = said else {
             return true;
         };
+        let found = reason.as_str();
+        self.pending_reasons.of_pods.insert(uid.clone(), found);
+        if self.pending_reasons.events_left == 0 || self.writes.of(&subject).is_some() {
+            return true;
+        }
         let note = reason.note(message);
         self.recorder.expire(&subject, self.now);
         if self.recorder.is_news(&subject, &note) {

@@ -419,7 +419,7 @@ fn gates_of_pod(pod: &PodRecord) -> Vec<String> {
 fn why(reason: &str, message: &str) -> Why {
     Why {
         reason: reason.into(),
-        message: message.into(),
+        message: Some(message.into()),
     }
 }
 

@@ -6,14 +6,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use sluice_crds::quantity::NANOS;
 use sluice_crds::{ConditionType, not_queued};
 use sluice_engine::{
-    Amount, ByFlavor, ClusterQueueName, CohortName, Engine, QueueQuota, QueueStatus, ResourceName,
-    Share,
+    Amount, ByFlavor, ClusterQueueName, CohortName, Engine, LocalQueueKey, QueueQuota, QueueStatus,
+    ResourceName, Share,
 };
 
 use super::{gate_levels, job_kinds};
 use crate::cache::cluster::Kept;
 use crate::cache::conditions;
 use crate::controller::Controller;
+use crate::plan::pod::queue_of;
 use crate::plan::status::queues::requested;
 use crate::process::metrics::Gathered;
 use crate::process::metrics::definitions::{self, Definition};
@@ -26,7 +27,7 @@ const TOLD_APART_EVERY: u64 = 10;
 pub struct Levels {
     /// How many pending workloads of a ClusterQueue may be admitted as soon as it is their turn.
     admissible: BTreeMap<String, usize>,
-    /// How many jobs and groups are pending, by ClusterQueue and reason.
+    /// How many are pending, by ClusterQueue and reason.
     by_reason: BTreeMap<(String, String), usize>,
     /// Whether there are metrics of LocalQueues.
     local_queue_metrics: bool,
@@ -106,6 +107,19 @@ impl Controller {
             }
             let count = by_reason.entry((queue.to_owned(), reason.to_owned()));
             *count.or_default() += 1;
+        }
+        for (uid, reason) in self.pending_reasons.of_pods() {
+            let known = self.objects.pods.of(uid);
+            let Some((key, pod)) = known.filter(|(_, pod)| pod.waits_for_quota_alone()) else {
+                continue;
+            };
+            let local_queue =
+                queue_of(pod).map(|queue| LocalQueueKey::new(key.namespace.clone(), queue));
+            let queue = local_queue.and_then(|queue| self.cluster.cluster_queue_of(&queue));
+            if let Some(queue) = queue {
+                let count = by_reason.entry((queue.to_owned(), reason.to_owned()));
+                *count.or_default() += 1;
+            }
         }
         self.levels.admissible = admissible;
         self.levels.by_reason = by_reason;

@@ -133,7 +133,10 @@ impl Controller {
                         kind: taking.share("Pod"),
                         name: key.name.clone(),
                     }),
-                    why: None,
+                    why: self.pending_reasons.of_pod(uid).map(|reason| Why {
+                        reason: taking.share(reason),
+                        message: None,
+                    }),
                 }
             }
             Subject::Job(_) | Subject::Group(_) => {
@@ -181,7 +184,7 @@ impl Shown {
             }),
             why: told.map(|condition| Why {
                 reason: taking.share(&condition.reason),
-                message: taking.share(&condition.message),
+                message: Some(taking.share(&condition.message)),
             }),
         }
     }

@@ -35,9 +35,20 @@ fn jobs(queue: &str, cpu: &str) -> [Value; 2] {
 impl Play {
     /// So many seconds pass. Returns whether the child is suspended.
     fn stops_child(&mut self, seconds: u64) -> bool {
+        self.stops_edited_child(seconds, None)
+    }
+
+    /// The same, while somebody changes this child every second.
+    fn stops_edited_child(&mut self, seconds: u64, edited: Option<&Value>) -> bool {
         let mut is_stopped = false;
-        for _ in 0..seconds {
+        for second in 0..seconds {
             self.pass(Duration::from_secs(1));
+            if let Some(edited) = edited {
+                let mut child = edited.clone();
+                child["metadata"]["resourceVersion"] = json!((100 + second).to_string());
+                let jobs = self.jobs.clone().unwrap();
+                self.observe(&jobs, Change::Applied(seen(child)));
+            }
             self.handle(Input::Tick);
             let outputs = self.controller.cycle(self.now);
             is_stopped |= outputs
@@ -95,6 +106,30 @@ async fn what_cleans_up_runs_on() {
         play.list_jobs([root, cleanup]);
         assert_eq!(play.stops_child(4), !runs_on, "{name}");
     }
+}
+
+#[tokio::test]
+async fn who_changes_a_child_each_second_does_not_keep_it_running() {
+    for (limits, is_stopped) in [(json!({}), true), (json!({"cpu": "200m"}), false)] {
+        let mut play = Play::new();
+        play.list_settings_of(&kind_with_cleanup(&limits));
+        let [root, cleanup] = jobs("main", "200m");
+        play.list_jobs([root, cleanup.clone()]);
+        assert_eq!(play.stops_edited_child(4, Some(&cleanup)), is_stopped);
+    }
+}
+
+/// Each is found twice, however often it is seen.
+#[tokio::test]
+async fn a_child_by_the_name_of_a_suspect_is_another_one() {
+    let mut play = Play::new();
+    play.list_settings_of(&kind_with_cleanup(&json!({})));
+    let [root, mut cleanup] = jobs("main", "200m");
+    play.list_jobs([root, cleanup.clone()]);
+    assert!(!play.stops_child(1), "it is found once");
+    cleanup["metadata"]["uid"] = json!("uid-another");
+    assert!(!play.stops_edited_child(1, Some(&cleanup)));
+    assert!(play.stops_edited_child(1, Some(&cleanup)));
 }
 
 /// The controller makes no more, and whoever may create Jobs could.

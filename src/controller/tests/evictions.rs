@@ -1,6 +1,7 @@
 //! What is told of pods that are evicted.
 
 use super::pod_usage::{owned_by, running};
+use super::unreleased::{gated, is_eviction};
 use super::*;
 use crate::api::lookup::Found;
 use crate::cache::Uid;
@@ -74,5 +75,110 @@ async fn a_pod_is_told_whether_another_one_comes_for_certain() {
         let (key, pod) = play.controller.objects.pods.of(&uid).unwrap();
         let found = play.controller.replacement(pod, &key.namespace);
         assert_eq!(found, expected, "{name}");
+    }
+}
+
+/// A member of a group of two. A controller makes it again, or nobody.
+fn member(name: &str, owner: Option<Value>) -> Value {
+    let mut pod = gated(name, "2026-11-23T11:59:00Z");
+    pod["metadata"]["labels"]["sluice.dev/pod-group-name"] = json!("g");
+    pod["metadata"]["annotations"] = json!({"sluice.dev/pod-group-total-count": "2"});
+    if let Some(owner) = owner {
+        let marks = &mut pod["metadata"]["annotations"];
+        marks["sluice.dev/queue-allocation-gate"] = json!("true");
+        marks["sluice.dev/pod-group-labels"] = json!("sluice.dev/pod-group-name");
+        marks["sluice.dev/pod-group-total-from"] = json!("sluice.dev/pod-group-total-count");
+        pod["metadata"]["ownerReferences"] = json!([owner]);
+    }
+    pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] = json!("500m");
+    pod
+}
+
+/// Anybody of its namespace may add a bare pod to a group.
+#[tokio::test]
+async fn a_bare_pod_in_a_group_that_is_made_again_protects_it_from_nothing() {
+    for is_bare in [false, true] {
+        let mut play = Play::new();
+        play.list_settings();
+        play.list_jobs([]);
+        let keeps = |play: &mut Play, revision: u64, policy: &str| {
+            play.edit_queue(revision, |spec| {
+                spec["whenNotRestartable"] = json!("Keep");
+                spec["stopPolicy"] = json!(policy);
+            });
+        };
+        keeps(&mut play, 30, "None");
+        let maker = owned_by("apps/v1", "StatefulSet", "set");
+        let owner = Some(maker).filter(|_| !is_bare);
+        let mut members = ["g-0", "g-1"].map(|name| member(name, owner.clone()));
+        for pod in members.clone() {
+            play.see_pod(pod);
+        }
+        let created = play.cycle().remove(0);
+        let workload = stored(&created, 40);
+        play.end(created, Reply::Done(Some(Box::new(workload.clone()))));
+        let admitted = play.cycle().remove(0);
+        assert!(is_admitted(&admitted));
+        let reply = with_status(&workload, &admitted, 41);
+        play.end(admitted, reply);
+        for pod in &mut members {
+            pod["metadata"]["resourceVersion"] = json!("42");
+            pod["spec"]["schedulingGates"] = json!([]);
+            pod["spec"]["nodeName"] = json!("n");
+            play.see_pod(pod.clone());
+        }
+        for write in play.cycle() {
+            play.end(write, Reply::Unknown("no reply within 5 s".to_owned()));
+        }
+        play.see_pod(member("added", None));
+        keeps(&mut play, 43, "HoldAndDrain");
+        let writes: Vec<_> = (0..3).flat_map(|_| play.second()).collect();
+        assert_eq!(writes.iter().any(is_eviction), !is_bare, "{is_bare}");
+    }
+}
+
+/// Its kubelet would show it again at once, and it runs all the time.
+#[tokio::test]
+async fn a_static_pod_is_counted_and_never_deleted() {
+    let queued = json!({"sluice.dev/queue-name": "main"});
+    let mut grouped = queued.clone();
+    grouped["sluice.dev/pod-group-name"] = json!("g");
+    let rows = [
+        ("a mirror", &queued, json!({}), false),
+        (
+            "one that opts in",
+            &queued,
+            json!({"sluice.dev/queue-allocation-gate": "true"}),
+            false,
+        ),
+        (
+            "one with a group",
+            &grouped,
+            json!({"sluice.dev/pod-group-total-count": "1", "sluice.dev/queue-allocation-gate": "true"}),
+            false,
+        ),
+        ("none", &queued, Value::Null, true),
+    ];
+    for (name, labels, annotations, is_deleted) in rows {
+        let mut play = Play::new();
+        play.list_settings();
+        play.list_jobs([]);
+        let mut pod = running("p", labels, Some(owned_by("v1", "Node", "n")));
+        if !annotations.is_null() {
+            pod["metadata"]["annotations"] = annotations;
+            pod["metadata"]["annotations"]["kubernetes.io/config.mirror"] = json!("x");
+        }
+        play.see_pod(pod);
+        play.answer(|_| Found::Unreadable);
+        play.edit_queue(30, |spec| spec["stopPolicy"] = json!("HoldAndDrain"));
+        let mut deleted = false;
+        for _ in 0..60 {
+            for write in play.second() {
+                deleted |= matches!(write.write, Write::DeletePod { .. });
+                play.end(write, Reply::Unknown("no reply within 5 s".to_owned()));
+            }
+        }
+        assert_eq!(deleted, is_deleted, "{name}");
+        assert_eq!(play.usage("p", "p"), [true, false], "{name}");
     }
 }

@@ -79,7 +79,7 @@ fn of_pod() -> WorkloadRef {
 
 fn why(stated: &Stated) -> (&str, &str) {
     let why = stated.why.as_ref().unwrap();
-    (&why.reason, &why.message)
+    (&why.reason, why.message.as_deref().unwrap_or_default())
 }
 
 /// They stay so when their gates are lifted.

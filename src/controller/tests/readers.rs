@@ -6,6 +6,7 @@ use sluice_engine::ClusterQueueName;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
+use super::unreleased::gated;
 use super::*;
 use crate::controller::reports::waiting::Taking;
 use crate::controller::shell::readers::Readers;
@@ -63,8 +64,11 @@ async fn a_list_is_the_same_however_small_its_parts_are() {
     let one = &whole.waiting[0];
     assert_eq!(one.job.as_ref().map(|job| &*job.name), Some("job-0"));
     assert_eq!(&*one.name, "job-0-uidjob0");
-    let why = one.why.as_ref().map(|why| (&*why.reason, &*why.message));
-    assert_eq!(why, Some(("WaitingForQuota", "cpu lacks 1")));
+    let why = one
+        .why
+        .as_ref()
+        .map(|why| (&*why.reason, why.message.as_deref()));
+    assert_eq!(why, Some(("WaitingForQuota", Some("cpu lacks 1"))));
     let since = one.since.map(|since| since.to_string());
     assert_eq!(since.as_deref(), Some("2026-11-23T12:00:00Z"));
     let requests = one.requests.iter().map(|(name, _)| name.as_str());
@@ -210,5 +214,68 @@ async fn what_does_not_wait_for_quota_is_not_counted_by_its_reason() {
     assert_eq!(
         told,
         ["sluice_pending_workloads_by_reason{cluster_queue=\"q\",reason=\"WaitingForQuota\"} 1"]
+    );
+}
+
+/// No object says why a pod waits that is admitted by itself.
+#[tokio::test]
+async fn a_pod_by_itself_has_the_reason_that_was_found_last() {
+    let mut play = Play::new();
+    play.list_settings();
+    play.list_jobs([]);
+    let mut small = gated("small", "2026-11-23T11:59:00Z");
+    let mut large = gated("large", "2026-11-23T11:59:30Z");
+    large["spec"]["containers"][0]["resources"]["requests"]["cpu"] = json!("2");
+    play.see_pod(small.clone());
+    play.see_pod(large);
+    let admitted = play.cycle();
+    assert_eq!(admitted.len(), 1, "there is quota for one");
+    let reasons = |play: &mut Play| {
+        let queue = QueueRef::ClusterQueue(ClusterQueueName::from("q"));
+        let (taken, _) = take(play, play.controller.begin_taking(&queue).unwrap(), PART);
+        let waiting = taken.waiting.into_iter().map(|one| {
+            let why = one.why.map(|why| (why.reason.to_string(), why.message));
+            (one.name.to_string(), why)
+        });
+        for _ in 0..10 {
+            play.handle(Input::Tick);
+        }
+        play.controller.publish_levels();
+        let metrics = &play.controller.metrics;
+        let text = metrics.text(crate::process::metrics::Exposition::Text);
+        let lines = text.lines();
+        let lines =
+            lines.filter_map(|line| line.strip_prefix("sluice_pending_workloads_by_reason"));
+        let counted: Vec<String> = lines
+            .map(str::to_owned)
+            .filter(|l| l.starts_with('{'))
+            .collect();
+        (waiting.collect::<Vec<_>>(), counted)
+    };
+    let (listed, _) = reasons(&mut play);
+    assert_eq!(listed, [("large".to_owned(), None)], "it is new");
+    small["metadata"]["resourceVersion"] = json!("30");
+    small["spec"]["schedulingGates"] = json!([]);
+    play.see_pod(small);
+    for _ in 0..3 {
+        play.pass(Duration::from_secs(1));
+        play.handle(Input::Tick);
+    }
+    let why = Some(("ExceedsMaxQuota".to_owned(), None));
+    let (listed, counted) = reasons(&mut play);
+    assert_eq!(listed, [("large".to_owned(), why.clone())]);
+    let one = "{cluster_queue=\"q\",reason=\"ExceedsMaxQuota\"} 1";
+    assert_eq!(counted, [one]);
+
+    let gone = gated("large", "2026-11-23T11:59:30Z");
+    play.observe(
+        &Source::Pod,
+        Change::Deleted(Box::new(serde_json::from_value(gone).unwrap())),
+    );
+    let (listed, counted) = reasons(&mut play);
+    assert_eq!(
+        (listed.len(), counted.len()),
+        (0, 0),
+        "{listed:?} {counted:?}"
     );
 }

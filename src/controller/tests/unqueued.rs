@@ -113,7 +113,13 @@ async fn visibility_says_why_there_is_no_workload() {
     assert_eq!(stated.state, State::Pending);
     let why = stated.why.unwrap();
     assert_eq!(&*why.reason, "InvalidPodSets");
-    assert!(why.message.starts_with("Can't be queued: "), "{why:?}");
+    assert!(
+        why.message
+            .as_deref()
+            .unwrap_or_default()
+            .starts_with("Can't be queued: "),
+        "{why:?}"
+    );
     // It gets one.
     assert!(play.controller.begin_finding(&named("b")).is_none());
 }
@@ -160,7 +166,14 @@ async fn visibility_says_of_a_pod_that_is_not_queued_what_its_events_say() {
         let stated = play.stated(&pod_named(&name));
         assert_eq!(stated.state, state, "{name}");
         let why = stated.why.unwrap();
-        assert_eq!(told, [(reason, why.message.to_string())], "{name}");
+        assert_eq!(
+            told,
+            [(
+                reason,
+                why.message.as_deref().unwrap_or_default().to_owned()
+            )],
+            "{name}"
+        );
         assert_eq!(&*why.reason, reason, "{name}");
     }
 }
@@ -199,7 +212,10 @@ async fn visibility_says_until_when_a_pod_backs_off() {
     let why = stated.why.unwrap();
     assert_eq!(&*why.reason, "BackingOff");
     assert!(
-        why.message.starts_with("Backs off until 2026-11-23T12:0"),
+        why.message
+            .as_deref()
+            .unwrap_or_default()
+            .starts_with("Backs off until 2026-11-23T12:0"),
         "{why:?}"
     );
 }

@@ -32,7 +32,7 @@ impl Play {
     }
 }
 
-fn is_eviction(write: &InFlightWrite) -> bool {
+pub(super) fn is_eviction(write: &InFlightWrite) -> bool {
     matches!(
         write.write,
         Write::SetWorkloadStatus {
@@ -109,7 +109,7 @@ async fn a_job_whose_release_nobody_answers_is_evicted() {
 }
 
 /// A pod that is queued by itself.
-fn gated(name: &str, created: &str) -> Value {
+pub(super) fn gated(name: &str, created: &str) -> Value {
     let mut pod = running(name, &json!({"sluice.dev/queue-name": "main"}), None);
     pod["metadata"]["creationTimestamp"] = json!(created);
     pod["metadata"]["annotations"] = json!({"sluice.dev/queue-allocation-gate": "true"});
@@ -310,4 +310,41 @@ async fn another_pod_is_evicted_in_place_of_one_whose_deletion_is_refused() {
     // The first one is tried again after a minute.
     let later: Vec<_> = (0..50).flat_map(|_| deletions(play.second())).collect();
     assert!(later.is_empty(), "{later:?}");
+}
+
+/// What can't be evicted for a moment is evicted for another reason later: that is an eviction like any other.
+#[tokio::test]
+async fn an_eviction_long_after_a_refused_one_is_counted() {
+    let mut play = Play::new();
+    play.list_settings();
+    play.list_jobs([]);
+    let mut pod = running("p", &json!({"sluice.dev/queue-name": "main"}), None);
+    let admitted =
+        r#"{"at": "2026-11-23T11:59:00Z", "clusterQueue": "q", "flavors": {"cpu": "any"}}"#;
+    pod["metadata"]["annotations"]["sluice.dev/admitted"] = json!(admitted);
+    play.see_pod(pod);
+    let evicted = |play: &Play| {
+        let text = play
+            .controller
+            .metrics
+            .text(crate::process::metrics::Exposition::Text);
+        let mut lines = text.lines();
+        let line = lines.find(|line| line.starts_with("sluice_evicted_workloads_total{"));
+        line.map_or(0, |line| line.rsplit(' ').next().unwrap().parse().unwrap())
+    };
+    for turn in 0_u64..2 {
+        play.edit_queue(30 + 2 * turn, |spec| {
+            spec["stopPolicy"] = json!("HoldAndDrain");
+        });
+        for _ in 0..3 {
+            let refused = (0..10).flat_map(|_| play.second()).next();
+            let refused = refused.expect("it is to be deleted");
+            assert_eq!(deleted_pod(&refused).as_deref(), Some("p"));
+            play.end(refused, Reply::Refused(REFUSED.to_owned()));
+        }
+        assert_eq!(evicted(&play), 1 + turn, "however often it is tried");
+        play.edit_queue(31 + 2 * turn, |_| ());
+        play.pass(Duration::from_hours(3));
+        assert!(play.second().is_empty());
+    }
 }

@@ -83,9 +83,9 @@ impl Writes {
         self.is_answered(subject) && self.backing_off.get(subject) != Some(&WriteKind::Eviction)
     }
 
-    /// Whether its eviction has failed before.
-    pub fn is_eviction_failing(&self, subject: &Subject) -> bool {
-        self.failing_evictions.get(subject).is_some()
+    /// Whether its eviction has failed before, a short while ago.
+    pub fn is_eviction_failing(&self, subject: &Subject, now: Moment) -> bool {
+        self.failing_evictions.left(subject, now).is_some()
     }
 
     /// Whether its eviction fails for so long that others are evicted instead.

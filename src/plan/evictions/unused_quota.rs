@@ -64,9 +64,10 @@ pub fn is_later(unused_since: Timestamp, admitted: Timestamp, reservation: &Rese
     for_long < unused_since.duration_since(admitted)
 }
 
-/// Since when a pod that was released has waited for a node, if it does.
+/// Since when a pod that does not wait for quota has waited for a node, if it does. Of a job that waits suspended the pods
+/// are made when it is admitted: those with gates of others use its quota no more than those without a node.
 pub fn pod_unused_since(pod: &PodRecord) -> Option<Timestamp> {
-    let waits = pod.is_released() && !pod.is_bound && !pod.deleting;
+    let waits = pod.is_live() && pod.queue_gate.is_none() && !pod.is_bound && !pod.deleting;
     waits.then(|| pod_usage_since(pod))?
 }
 

@@ -210,7 +210,7 @@ impl WorkloadExplanation {
             job: found.job.as_ref().map(Job::from),
             state,
             reason: why.as_ref().map(|why| why.reason.to_string()),
-            message: why.map(|why| why.message.to_string()),
+            message: why.and_then(|why| why.message).map(|text| text.to_string()),
             gates,
             local_queue_name: local_queue.map(|key| key.name.to_string()),
             cluster_queue_name: cluster_queue.map(|name| name.to_string()),

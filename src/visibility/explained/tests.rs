@@ -126,7 +126,7 @@ fn findings(engine: &Engine) -> Findings {
             state: State::Pending,
             why: Some(Why {
                 reason: "WaitingForQuota".into(),
-                message: "couldn't be admitted to ClusterQueue \"research\": insufficient unused quota for cpu in flavor \"spot\": requests 2 (nominal quota 3)".into(),
+                message: Some("couldn't be admitted to ClusterQueue \"research\": insufficient unused quota for cpu in flavor \"spot\": requests 2 (nominal quota 3)".into()),
             }),
             gates: Vec::new(),
             local_queue: Some(key.clone()),

@@ -68,10 +68,11 @@ struct PendingWorkload {
     waiting_since: Option<Time>,
     /// What it requests in sum; empty if that can't be counted.
     requests: BTreeMap<String, Quantity>,
-    /// Why it waits, as the condition QuotaReserved of its Workload says. A pod that is admitted by itself has none here.
+    /// Why it waits, as the condition QuotaReserved of its Workload says; of a pod that is admitted by itself, as was found
+    /// last.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
-    /// The reason in words.
+    /// The reason in words. A pod that is admitted by itself has none here.
     #[serde(skip_serializing_if = "Option::is_none")]
     message: Option<String>,
 }
@@ -196,7 +197,9 @@ impl From<Placed<'_>> for PendingWorkload {
             waiting_since: waiting.since.map(in_seconds),
             requests: quantities(&waiting.requests),
             reason: waiting.why.as_ref().map(|why| why.reason.to_string()),
-            message: waiting.why.as_ref().map(|why| why.message.to_string()),
+            message: (waiting.why.as_ref())
+                .and_then(|why| why.message.as_ref())
+                .map(ToString::to_string),
         }
     }
 }

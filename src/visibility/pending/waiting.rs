@@ -47,6 +47,6 @@ pub struct JobRef {
 pub struct Why {
     /// In one word.
     pub reason: Arc<str>,
-    /// In words.
-    pub message: Arc<str>,
+    /// In words, if they are known.
+    pub message: Option<Arc<str>>,
 }

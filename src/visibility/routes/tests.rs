@@ -40,10 +40,11 @@ fn mk_example() -> Taken {
         requests: requests(1_500_000_000),
         why: Some(Why {
             reason: "WaitingForQuota".into(),
-            message:
+            message: Some(
                 "couldn't be admitted to ClusterQueue \"research\": insufficient unused quota for cpu in flavor \
                       \"spot\": requests 1500m (nominal quota 3)"
                     .into(),
+            ),
         }),
         ..mk_waiting(&main, "train-0f8fad5bd9cb469f", 10, 1)
     };

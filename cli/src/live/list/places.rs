@@ -28,6 +28,7 @@ struct Pending {
     metadata: Metadata,
     job: Option<Owner>,
     priority: Option<i32>,
+    reason: Option<String>,
     position_in_cluster_queue: usize,
     position_in_local_queue: usize,
 }
@@ -139,6 +140,10 @@ fn place<'a>(found: &[Pending], jobs: impl Iterator<Item = &'a mut Job>) {
             job.pending = Some(found.len());
             job.ahead = Some(pending.position_in_cluster_queue);
             job.priority = pending.priority.unwrap_or(job.priority);
+            // Of a pod that is admitted by itself no object says it.
+            if let (None, Some(reason)) = (&job.workload, &pending.reason) {
+                job.reason.clone_from(reason);
+            }
         }
     }
 }
@@ -203,7 +208,7 @@ mod tests {
     fn a_pod_and_a_workload_of_one_name_have_places_of_their_own() {
         let item = |name: &str, kind: &str, of: &str, all: usize, own: usize| {
             json!({"metadata": {"name": name}, "job": {"kind": kind, "name": of}, "priority": 7,
-                "positionInClusterQueue": all, "positionInLocalQueue": own})
+                "reason": "WaitingForQuota", "positionInClusterQueue": all, "positionInLocalQueue": own})
         };
         let found: Vec<Pending> = serde_json::from_value(json!([
             item("a-1", "Job", "a", 4, 0),
@@ -232,5 +237,11 @@ mod tests {
         );
         // What counts may be a class, of which a pod says nothing in its spec.
         assert_eq!(jobs.each_ref().map(|job| job.priority), [7, 7, 7, 0]);
+        let reasons = jobs.each_ref().map(|job| job.reason.as_str());
+        assert_eq!(
+            reasons,
+            ["", "WaitingForQuota", "", ""],
+            "others have objects"
+        );
     }
 }

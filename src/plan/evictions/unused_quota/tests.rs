@@ -30,6 +30,16 @@ fn a_pod_does_not_use_its_quota_from_its_admission_until_it_is_bound() {
     assert_eq!(since(&admitted), Some(at(5)));
     assert_eq!(since(&bound), None);
     assert_eq!(since(&deleted), None, "it goes");
+    let gates = |names: &'static [&str]| {
+        move |pod: &mut serde_json::Value| {
+            let gates = names.iter().map(|name| json!({"name": name}));
+            pod["spec"]["schedulingGates"] = gates.collect();
+        }
+    };
+    let others = gates(&["acme.io/licence"]);
+    assert_eq!(since(&others), Some(at(1)), "a gate of others holds it");
+    let both = gates(&["acme.io/licence", "sluice.dev/queue-allocation-gate"]);
+    assert_eq!(since(&both), None, "it waits for quota, too");
     assert_eq!(
         since(&release),
         Some(at(1)),
