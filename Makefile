@@ -1,8 +1,8 @@
 # The tasks of the repository. `make` alone lists them.
 
 CARGO ?= cargo
-# Black-box tests mostly wait for the control plane: more of them at a time than there are cores.
-TEST_THREADS ?= 8
+# Black-box tests mostly wait, for the control plane or for one of their own: more of them at a time than there are cores.
+TEST_THREADS ?= 12
 FUZZ_SECONDS ?= 600
 # How many objects tests make that are about many: a fifth of what SCALE=full makes.
 SCALE ?=

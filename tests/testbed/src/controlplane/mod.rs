@@ -41,7 +41,7 @@ const RESTART_DEADLINE: Duration = Duration::from_mins(5);
 const NAMESPACE_DEADLINE: Duration = Duration::from_mins(3);
 
 /// Control planes that [`ControlPlane::start`] has running at the same time: each takes 600 MB and, to start, both cores.
-static STARTED: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::new(3)));
+static STARTED: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::new(4)));
 
 /// Longer than any run: tests of expiry ask for their own tokens.
 const TOKEN_SECONDS: i64 = 24 * 3600;
@@ -75,7 +75,7 @@ pub struct ControlPlane {
 }
 
 impl ControlPlane {
-    /// Starts one, and builds its programs first when that was never done. Waits while three others run that were
+    /// Starts one, and builds its programs first when that was never done. Waits while four others run that were
     /// started so.
     ///
     /// # Errors
