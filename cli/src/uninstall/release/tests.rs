@@ -300,7 +300,7 @@ async fn pods_whose_owner_was_taken_out_of_its_queue_stay() {
 async fn a_pod_that_was_made_again_is_looked_at_again() {
     let gate = "sluice.dev/queue-allocation-gate";
     let gated = |name: &str| pod(name, &json!({}), &[gate]);
-    let names = ["free", "gated", "gone", "restless"];
+    let names = ["free", "gated", "gone", "unsettled"];
     let pods = names.map(gated);
     let made_again = move |name: &str, uid: &str, gates: &[&str]| {
         let mut pod = pod(name, &json!({}), gates);
@@ -325,7 +325,7 @@ async fn a_pod_that_was_made_again_is_looked_at_again() {
         match (method, name) {
             ("GET", "pods") => items(&pods),
             ("GET", "free") => (200, made_again("free", "u2", &[])),
-            ("GET", "gated" | "restless") => (200, made_again(name, "u2", &[gate])),
+            ("GET", "gated" | "unsettled") => (200, made_again(name, "u2", &[gate])),
             ("GET", "gone") => status(404, "NotFound", "pods \"gone\" not found"),
             // The second one that is sent names the pod that is there.
             ("PATCH", "gated") if patched.fetch_add(1, Ordering::Relaxed) == 1 => {
@@ -338,7 +338,7 @@ async fn a_pod_that_was_made_again_is_looked_at_again() {
     let (told, is_well) = told_by(&client).await;
     let expected = [
         "done: pod/gated in n: gate taken off",
-        "error: pod/restless in n: Pod \"restless\" is invalid: metadata.uid: Invalid value: \"x\": field is immutable",
+        "error: pod/unsettled in n: Pod \"unsettled\" is invalid: metadata.uid: Invalid value: \"x\": field is immutable",
     ];
     assert_eq!(told, expected);
     assert!(!is_well);

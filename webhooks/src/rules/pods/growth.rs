@@ -32,7 +32,7 @@ pub(super) fn problems(old: &Value, new: &Value) -> Vec<Problem> {
             }
         }
     }
-    // Where it stands in no request, as without a pod-level one that was smaller than the sum of its containers.
+    // Where it stands in no request, as where a limit stands for one that is gone.
     let untold = beyond.iter().filter(|(name, ..)| !told.contains(name));
     problems.extend(untold.map(|(name, was, is)| {
         let [was, is] = [was.unwrap_or_default(), *is].map(|nanos| Quantity::of(name, nanos).0);

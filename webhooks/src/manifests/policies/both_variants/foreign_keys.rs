@@ -8,10 +8,10 @@ use k8s_openapi::api::admissionregistration::v1::{ParamKind, ParamRef};
 use sluice_crds::{ENFORCEMENT_LABEL, GROUP};
 use sluice_kinds::gates::GATE_ANNOTATIONS;
 
-use crate::manifests::DECLARED;
 use crate::manifests::cel::metadata::is_owned;
 use crate::manifests::cel::syntax::{self, text, texts, variable};
 use crate::manifests::conditions::entry::condition;
+use crate::manifests::declared::DECLARED;
 use crate::manifests::options::Options;
 use crate::manifests::policies::policy::{Rules, Validating};
 use crate::manifests::webhook_rules::rule;
