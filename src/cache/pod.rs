@@ -11,7 +11,6 @@ use sluice_kinds::gates::GateState;
 use sluice_kinds::gates::labels::stale_labels;
 use sluice_kinds::metadata::group_version;
 use sluice_kinds::pod::{PodAdmission, PodGroup, PodMode, PodPhase, PodView, QueueGates};
-use sluice_kinds::pod_hold::MIRROR_ANNOTATION;
 use sluice_kinds::view::{LabelledQueue, PodSetView, QueueLabels};
 
 use super::kept_gates::KeptGates;
@@ -200,8 +199,6 @@ pub struct PodRecord {
     pub admitted: Option<Result<PodAdmission, Problem>>,
     /// What it asks for.
     pub asks: Arc<Asks>,
-    /// Whether it stands for a static pod: its kubelet runs that whatever becomes of this object.
-    pub is_mirror: bool,
 }
 
 impl PodRecord {
@@ -216,8 +213,6 @@ impl PodRecord {
         }
         let view = PodView::read(&json, labels, gates);
         let asks = view.usage();
-        let annotations = metadata.annotations.as_ref();
-        let is_mirror = annotations.is_some_and(|all| all.contains_key(MIRROR_ANNOTATION));
         Self {
             uid: metadata.uid.as_deref().unwrap_or_default().into(),
             revision,
@@ -233,8 +228,7 @@ impl PodRecord {
             named_uids: named_uids(&metadata),
             owner: OwnerRef::of(&metadata),
             queue: view.queue,
-            // Nothing was held that could be admitted, by itself or with a group.
-            mode: if is_mirror { PodMode::Child } else { view.mode },
+            mode: view.mode,
             queue_gate: view.queue_gate,
             other_gates: view.other_gates,
             propagated: view.propagated,
@@ -252,7 +246,6 @@ impl PodRecord {
             pod_set: view.pod_set,
             admitted: view.admitted,
             asks: Arc::new(asks),
-            is_mirror,
         }
     }
 

@@ -317,7 +317,7 @@ impl Controller {
                 priority,
                 created,
                 pod_sets: vec![translate::pod_set(asks, Borrowing::allowed_if(!is_kept))],
-                evictable: !is_kept && !pod.is_mirror && !pod.deleting && !resists,
+                evictable: !is_kept && !pod.deleting && !resists,
                 state,
                 ..sluice_engine::Workload::new(id, queue)
             }));

@@ -207,15 +207,6 @@ impl Controller {
         if pod.deleting {
             return Eviction::Stays;
         }
-        if pod.is_mirror {
-            let text = format!(
-                "{}, but this is a static pod, which its node runs until its manifest is removed there: it stays and holds its quota",
-                cause.message
-            );
-            let note = Note::warning(event::NOT_EVICTED, text);
-            self.tell_about(&Subject::Pod(uid.clone()), note);
-            return Eviction::Stays;
-        }
         let is_kept = pod.owner.is_none() && {
             let queue = queue_of(pod).unwrap_or_default();
             self.keeps_pod(&LocalQueueKey::new(key.namespace.clone(), queue), pod)

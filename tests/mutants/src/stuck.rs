@@ -197,8 +197,8 @@ pub(crate) static MUTANTS: &[Mutant] = &[
         "a pod whose deletion is refused is chosen again and again",
         "src/controller/engine_sync.rs",
         (
-            "evictable: !is_kept && !pod.is_mirror && !pod.deleting && !resists,",
-            "evictable: !is_kept && !pod.is_mirror && !pod.deleting,",
+            "evictable: !is_kept && !pod.deleting && !resists,",
+            "evictable: !is_kept && !pod.deleting,",
         ),
         Unit(
             "src",
