@@ -5,7 +5,7 @@
 //! What cleans up after its owner nobody would resume, and the owner is not gone before that has ended: it runs on if the
 //! JobKind of its owner says so.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::jiff::Timestamp;
@@ -51,8 +51,15 @@ struct Family {
     cleanups: BTreeMap<JobKey, Cleanup>,
     /// Whether one was seen since they were judged.
     is_changed: bool,
-    /// Those that were found in the last round, and run since.
-    suspects: BTreeSet<JobKey>,
+    /// Those that were found in the last round, whatever is seen of them until the next: whoever changes a child in between
+    /// must not keep it running.
+    suspects: BTreeMap<JobKey, Uid>,
+}
+
+impl Family {
+    fn is_empty(&self) -> bool {
+        self.children.is_empty() && self.suspects.is_empty()
+    }
 }
 
 impl ExcessChildren {
@@ -62,8 +69,7 @@ impl ExcessChildren {
         let family = self.families.get_mut(&root)?;
         family.cleanups.remove(key);
         let known = family.children.remove(key);
-        family.suspects.remove(key);
-        if family.children.is_empty() {
+        if family.is_empty() {
             self.families.remove(&root);
         }
         known
@@ -113,30 +119,12 @@ impl ExcessChildren {
         }
     }
 
-    /// Whether a child was found in the last round, as one of this object's.
-    fn is_suspect(&self, root: &Uid, key: &JobKey, uid: &Uid) -> bool {
-        self.families.get(root).is_some_and(|family| {
-            let child = family.children.get(key);
-            child.is_some_and(|child| child.uid == *uid) && family.suspects.contains(key)
-        })
-    }
-
-    fn put(
-        &mut self,
-        root: Uid,
-        key: &JobKey,
-        child: RunningChild,
-        cleanup: Option<Cleanup>,
-        is_suspect: bool,
-    ) {
+    fn put(&mut self, root: Uid, key: &JobKey, child: RunningChild, cleanup: Option<Cleanup>) {
         self.roots.insert(key.clone(), root.clone());
         let family = self.families.entry(root).or_default();
         family.children.insert(key.clone(), child);
         if let Some(cleanup) = cleanup {
             family.cleanups.insert(key.clone(), cleanup);
-        }
-        if is_suspect {
-            family.suspects.insert(key.clone());
         }
         family.is_changed = true;
     }
@@ -164,9 +152,6 @@ impl Controller {
         let root = root.filter(|root| record.is_managed() || !self.is_believed(root));
         let root = root.and_then(|root| self.objects.job(root));
         let root = root.map(|root| root.uid.clone());
-        // Whoever changes it once a second must not keep it running.
-        let is_suspect = (root.as_ref())
-            .is_some_and(|root| self.excess_children.is_suspect(root, key, &record.uid));
         let known = self.excess_children.forget(key);
         let Some(root) = root else {
             return;
@@ -175,7 +160,7 @@ impl Controller {
         if let Some(child) = RunningChild::read(record, known.as_ref(), was_labelled) {
             let limits = self.limits_of_cleanup(key, record);
             let cleanup = limits.and_then(|limits| Cleanup::read(&child, record, &limits));
-            (self.excess_children).put(root, key, child, cleanup, is_suspect);
+            self.excess_children.put(root, key, child, cleanup);
         }
     }
 
@@ -239,11 +224,22 @@ impl Controller {
             .map(|(key, excess)| (key.clone(), excess))
             .collect();
         family.is_changed |= is_any_later;
-        let before = std::mem::replace(&mut family.suspects, found.keys().cloned().collect());
-        let twice = found.into_iter().filter(|(key, _)| before.contains(key));
-        twice
+        let uid_of = |key: &JobKey| Some((key.clone(), family.children.get(key)?.uid.clone()));
+        let suspects: BTreeMap<_, _> = found.keys().filter_map(uid_of).collect();
+        let before = std::mem::replace(&mut family.suspects, suspects);
+        let suspects = &family.suspects;
+        let twice = found.into_iter().filter(|(key, _)| {
+            before
+                .get(key)
+                .is_some_and(|uid| suspects.get(key) == Some(uid))
+        });
+        let twice = twice
             .map(|(key, excess)| (key, excess, subject.clone()))
-            .collect()
+            .collect();
+        if family.is_empty() {
+            self.excess_children.families.remove(root);
+        }
+        twice
     }
 
     /// Suspends a child. It is judged anew until it is seen to be suspended.

@@ -38,16 +38,20 @@ impl Play {
         self.stops_edited_child(seconds, None)
     }
 
-    /// The same, while somebody changes this child every second.
+    /// The same, while somebody suspends and resumes this child every second.
     fn stops_edited_child(&mut self, seconds: u64, edited: Option<&Value>) -> bool {
         let mut is_stopped = false;
         for second in 0..seconds {
             self.pass(Duration::from_secs(1));
             if let Some(edited) = edited {
-                let mut child = edited.clone();
-                child["metadata"]["resourceVersion"] = json!((100 + second).to_string());
                 let jobs = self.jobs.clone().unwrap();
-                self.observe(&jobs, Change::Applied(seen(child)));
+                for (edit, suspend) in [(0, json!(true)), (1, edited["spec"]["suspend"].clone())] {
+                    let mut child = edited.clone();
+                    let version = 100 + 2 * second + edit;
+                    child["metadata"]["resourceVersion"] = json!(version.to_string());
+                    child["spec"]["suspend"] = suspend;
+                    self.observe(&jobs, Change::Applied(seen(child)));
+                }
             }
             self.handle(Input::Tick);
             let outputs = self.controller.cycle(self.now);
