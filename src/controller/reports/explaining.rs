@@ -213,6 +213,8 @@ impl Controller {
         let subject = Subject::Pod(uid.clone());
         let said = self.why_pod_pending(key, pod);
         let Some((reason, message)) = said else {
+            // What has no priority is in no queue.
+            self.pending_reasons.of_pods.remove(uid);
             return true;
         };
         let found = reason.as_str();
