@@ -1,5 +1,6 @@
 //! The test bed itself: a real Job on a played node, faults, and that nothing outlives the run.
 
+use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -308,9 +309,11 @@ fn users(dir: &Path) -> Vec<String> {
 async fn later_control_planes_begin_with_a_copy_and_are_their_own() -> Result<()> {
     let first = ControlPlane::start(Options::with_crds()?).await?;
     first.create_namespace("first").await?;
+    let mut uids = BTreeSet::new();
     for _ in 0..2 {
         let cp = ControlPlane::start(Options::with_crds()?).await?;
         let namespaces: Api<Namespace> = Api::all(cp.client()?);
+        uids.insert(namespaces.get("kube-system").await?.metadata.uid);
         let names = namespaces.list(&ListParams::default()).await?;
         let mut names: Vec<_> = names
             .iter()
@@ -333,5 +336,6 @@ async fn later_control_planes_begin_with_a_copy_and_are_their_own() -> Result<()
         jobs.create(&PostParams::default(), &plain).await?;
         condition(&jobs, "plain", "Complete").await?;
     }
+    ensure!(uids.len() == 1, "not copies of one: {uids:?}");
     Ok(())
 }
