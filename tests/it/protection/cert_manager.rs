@@ -118,14 +118,15 @@ async fn taken_back(bed: &Bed) -> Result<()> {
     Ok(())
 }
 
-/// Creates jobs all the time. Ends if a request fails.
+/// Creates jobs all the time. Ends if a request fails. Whoever drops it can't tell whether the last one was created: its
+/// name is not used again.
 async fn traffic(scene: &Scene<'_>, created: &std::cell::Cell<u32>) -> Result<()> {
     loop {
-        let job = Job::new(&format!("job-{}", created.get())).gate("acme.io/budget");
+        let number = created.replace(created.get() + 1);
+        let job = Job::new(&format!("job-{number}")).gate("acme.io/budget");
         let born = scene.create_once(&job.json()).await;
         let born = born.context("a request has failed")?;
         ensure!(is_suspended(&born), "{born}");
-        created.set(created.get() + 1);
         tokio::time::sleep(std::time::Duration::from_millis(10)).await;
     }
 }
