@@ -80,6 +80,7 @@ fn placed(set: &crds::PodSet, pod_set: engine::PodSet) -> engine::PodSet {
 
 /// What a set of pods asks for that no Workload records.
 pub fn pod_set(view: &PodSetView, borrowing: Borrowing) -> engine::PodSet {
+    let placement = view.placement.with(&view.class_placement);
     engine::PodSet {
         borrowing,
         min_count: min_count(view, view.count),
@@ -88,14 +89,13 @@ pub fn pod_set(view: &PodSetView, borrowing: Borrowing) -> engine::PodSet {
             .iter()
             .map(|(name, nanos)| (name.as_str().into(), Amount::new(*nanos)))
             .collect(),
-        node_selector: view.placement.node_selector.clone(),
         affinity: view.required_affinity.iter().map(affinity_term).collect(),
-        tolerations: view
-            .placement
+        tolerations: placement
             .tolerations
             .iter()
             .filter_map(toleration)
             .collect(),
+        node_selector: placement.node_selector,
         ..engine::PodSet::new((&*view.name).into(), view.count)
     }
 }

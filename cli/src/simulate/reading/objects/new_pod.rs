@@ -52,5 +52,11 @@ pub fn read(
     let asks = names.read(object).asks?;
     let spec = object.get("spec").unwrap_or(&Value::Null);
     let requests = pod_requests(spec, "spec", defaults)?;
-    Ok(Some((queue, PodSetView { requests, ..asks })))
+    let class_placement = defaults.of_class(spec).map(|class| class.placement.clone());
+    let asks = PodSetView {
+        requests,
+        class_placement: class_placement.unwrap_or_default(),
+        ..asks
+    };
+    Ok(Some((queue, asks)))
 }
