@@ -1,5 +1,8 @@
 //! The objects of a request that rules apply to.
 
+use std::collections::HashSet;
+use std::hash::Hash;
+
 use serde_json::Value;
 use sluice_kinds::gates::{GATE_ANNOTATIONS, OF_GATES};
 use sluice_kinds::metadata::{annotation, is_being_deleted};
@@ -42,8 +45,9 @@ impl Edit<'_> {
 }
 
 /// What an edit brings in: what was `stored` before blocks no other edit.
-pub(crate) fn brought_in<T: PartialEq>(mut new: Vec<T>, stored: Option<Vec<T>>) -> Vec<T> {
-    let stored = stored.unwrap_or_default();
+pub(crate) fn brought_in<T: Eq + Hash>(mut new: Vec<T>, stored: Option<Vec<T>>) -> Vec<T> {
+    // Objects of many labels have many.
+    let stored: HashSet<T> = stored.into_iter().flatten().collect();
     new.retain(|one| !stored.contains(one));
     new
 }
