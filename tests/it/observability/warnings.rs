@@ -215,7 +215,7 @@ async fn a_key_that_means_nothing_is_told_where_no_webhook_is_asked() -> Result<
         let of_kueue = Job::new("j").label("kueue.x-k8s.io/queue-name", "q");
         let foreign = told(
             "sluice-foreign-keys",
-            "metadata.labels[kueue.x-k8s.io/queue-name]: has no effect, as queueLabelAliases of Sluice's configuration does not list it: use sluice.dev/queue-name",
+            "metadata.labels[kueue.x-k8s.io/queue-name]: means nothing to Sluice, as queueLabelAliases of its configuration does not list it: if Sluice is to queue the object, use sluice.dev/queue-name",
         );
         see_warnings(scene, &of_kueue.json(), &[foreign]).await?;
         // What has another key is the webhooks' business, and what has none nobody's.

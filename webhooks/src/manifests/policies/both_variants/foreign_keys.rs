@@ -92,11 +92,11 @@ fn problem(foreign: &Foreign) -> String {
     let is_alias = format!(
         "params.?webhooks.orValue([]).exists(w, w.?matchConditions.orValue([]).exists(c, c.expression.contains('{key}')))"
     );
-    let what = format!("has no effect, as {field} of Sluice's configuration does not list it");
+    let what = format!("means nothing to Sluice, as {field} of its configuration does not list it");
     format!(
         "('{key}' in object.metadata.?{map}.orValue({{}}) && !{is_alias} ?\n[{{'at': {}, 'kind': {}, 'rule': {}}}] : [])",
         text(&format!("metadata.{map}[{key}]")),
         text(&what),
-        text(&format!("use {own}")),
+        text(&format!("if Sluice is to queue the object, use {own}")),
     )
 }
