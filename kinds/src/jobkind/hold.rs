@@ -153,9 +153,14 @@ impl CompiledKind {
         self.all_wait(&self.templates(object))
     }
 
-    /// Whether the pods of `object` are born with a scheduling gate, whosever it is.
+    /// Whether the pods of `object` are born with a scheduling gate, whosever it is, or with a list of gates.
     pub fn has_gated_template(&self, object: &Value) -> bool {
-        let has_gate = |pod: &Value| scheduling_gates(pod).next().is_some();
+        let has_gate = |pod: &Value| {
+            scheduling_gates(pod)
+                .chain(propagated(pod))
+                .next()
+                .is_some()
+        };
         any_pod(&self.templates(object), has_gate)
     }
 

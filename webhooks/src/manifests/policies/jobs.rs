@@ -238,7 +238,9 @@ fn change(kind: &JobKindSpec) -> String {
 /// Of an object that waits suspended, whose templates are at fixed paths. Where these bring gates of others, its pods would
 /// wait for those while they hold its quota.
 fn change_of_fixed(suspend: &str, kind: &JobKindSpec) -> String {
-    let are_gated = holding::each_set(kind, |set| format!("variables.carried{set}.size() != 0"));
+    let are_gated = holding::each_set(kind, |set| {
+        format!("variables.carried{set}.size() + variables.listed{set}.size() != 0")
+    });
     format!(
         "{} +\n\
          (!variables.isSuspended || variables.isChild || !({}) ? [] :\n{})",

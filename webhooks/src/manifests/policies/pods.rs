@@ -106,7 +106,8 @@ fn before(options: &Options) -> Vec<Variable> {
             format!(
                 "variables.wasManaged && !variables.hadQueueGate && variables.isLive &&\n\
                  (variables.wasAlone || variables.oldQueue.size() != 0 || '{ADMITTED_ANNOTATION}' in variables.oldAnnotations ||\n\
-                 '{POD_SET_ANNOTATION}' in variables.oldAnnotations && !('{PROPAGATED_GATES_ANNOTATION}' in variables.oldAnnotations))"
+                 '{POD_SET_ANNOTATION}' in variables.oldAnnotations &&\n\
+                 !variables.oldAnnotations[?'{PROPAGATED_GATES_ANNOTATION}'].orValue('').split(',').exists(g, g.trim() != ''))"
             ),
         ),
     ]);

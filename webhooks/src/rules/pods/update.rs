@@ -299,6 +299,6 @@ pub(super) fn has_usage(pod: &Value, policy: &Policy) -> bool {
     let is_queued = view.mode != PodMode::Child
         || queue_of(pod, policy.queue_labels()).is_some()
         || has(ADMITTED_ANNOTATION)
-        || has(POD_SET_ANNOTATION) && !has(PROPAGATED_GATES_ANNOTATION);
+        || has(POD_SET_ANNOTATION) && gates::propagated(pod).next().is_none();
     is_managed(pod) && is_queued && view.queue_gate.is_none() && view.phase == PodPhase::Live
 }

@@ -202,3 +202,14 @@ fn gates_of_others_in_what_waits_suspended(
     let (old, new) = (job(old_labels, was_gated), job(labels, is_gated));
     assert_eq!(told(Some(&old), &new), expected);
 }
+
+/// Its pods would be told from those that quota was given to by nothing.
+#[test]
+fn what_lists_gates_joins_no_queue() {
+    let list = json!({"annotations": {"sluice.dev/propagated-gates": "acme.io/x"}});
+    let job = |labels: &[(&str, &str)]| {
+        with(job(labels, &[], 1), "/spec/template/metadata", list.clone())
+    };
+    let joined = told(Some(&job(&[])), &job(&[(QUEUE, "a")]));
+    assert_eq!(joined, LATE_QUEUE);
+}

@@ -345,6 +345,7 @@ fn resize(user: &str, old: &Value, new: &Value) -> String {
 
 const SET: Pairs = &[("sluice.dev/pod-set", "main")];
 const LISTS: Pairs = &[("sluice.dev/propagated-gates", "acme.io/budget")];
+const NO_LIST: Pairs = &[SET[0], ("sluice.dev/propagated-gates", " ,")];
 const LISTS_WITH_SET: Pairs = &[LISTS[0], SET[0]];
 const REQUESTS: &str = "/spec/containers/0/resources/requests";
 
@@ -369,6 +370,7 @@ fn resizing_an_admitted_pod(#[case] pointer: &str, #[case] value: Value, #[case]
         admitted(),
         of_group(&[]),
         owned(mk_pod(&[MANAGED], SET, &[]), "batch/v1", "Job"),
+        owned(mk_pod(&[MANAGED], NO_LIST, &[]), "batch/v1", "Job"),
         owned(mk_pod(&[MANAGED, Q[0]], &[], &[]), "batch/v1", "Job"),
         owned(
             mk_pod(&[MANAGED], &[LISTS[0], (ADMITTED, "{}")], &[]),
