@@ -110,7 +110,8 @@ pub fn covers(record: &WorkloadRecord, pod_sets: &[PodSetView], fit: Fit) -> boo
         let pod_sets = &requests_comparison::as_recorded(record, pod_sets);
         let asked = spec(queue, pod_sets, Some(record), &Priority::default());
         let is_counted = uncounted(pod_sets).is_empty() && bad_min_counts(pod_sets).is_empty();
-        return is_counted && asked.pod_sets == record.spec.pod_sets;
+        let known = requests_comparison::as_counted(record, pod_sets);
+        return is_counted && asked.pod_sets == *known;
     }
     pod_sets.iter().all(|view| {
         let mut recorded = record.spec.pod_sets.iter();
@@ -145,6 +146,7 @@ pub fn covers_member(record: &WorkloadRecord, pod_set: &str, asks: &PodSetView) 
         };
         let recorded = translate::pod_set_record(&asked, &asked.placement, asked.count);
         let count = known.count;
+        let known = requests_comparison::renamed(known, asks);
         *known == PodSet { count, ..recorded }
     })
 }

@@ -2,6 +2,7 @@
 //! requests, and what the claims of a pod come to by that. What can't be counted is told.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde_json::Value;
 use sluice_crds::quantity::NANOS;
@@ -9,6 +10,7 @@ use sluice_crds::quantity::NANOS;
 use crate::field::problem::Problem;
 use crate::read::claims::{self, Claim, ClaimSource};
 use crate::read::requests::Amounts;
+use crate::read::requests::RequestedDevices;
 use crate::read::view::PodSetView;
 
 /// Most requests of a template that are read: the API server takes fewer.
@@ -17,6 +19,12 @@ const REQUESTS_MAX: usize = 64;
 /// Before the name of a DeviceClass: the extended resource by whose name containers request devices of that class
 /// (`ResourceDeviceClassPrefix` in k8s.io/api/resource).
 const DEVICE_CLASS_PREFIX: &str = "deviceclass.resource.kubernetes.io/";
+
+/// Whether `name` is a resource by whose name containers request devices of a class. What it counts as, the configuration
+/// of the controller says.
+pub fn is_named_by_class(name: &str) -> bool {
+    name.starts_with(DEVICE_CLASS_PREFIX)
+}
 
 /// What the classes of devices are counted as.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -45,18 +53,6 @@ impl DeviceClasses {
     /// a name and the class is known.
     fn requested(&self, name: &str) -> Option<&str> {
         self.resource(name.strip_prefix(DEVICE_CLASS_PREFIX)?)
-    }
-
-    /// Counts devices that are requested by the name of their class as the resource of that class.
-    fn rename(&self, amounts: &mut Amounts) {
-        let devices: Vec<_> = amounts
-            .extract_if(.., |name, _| self.requested(name).is_some())
-            .collect();
-        for (name, amount) in devices {
-            let resource = self.requested(&name).unwrap_or(&name);
-            let sum = amounts.entry(resource.to_owned()).or_default();
-            *sum = sum.saturating_add(amount);
-        }
     }
 
     /// What one claim comes to that is made from `template`, a ResourceClaimTemplate.
@@ -131,8 +127,31 @@ impl PodSetView {
 
     /// Counts devices that one pod requests by the name of their class as the resource of that class.
     pub fn count_requested_devices(&mut self, classes: &DeviceClasses) {
-        classes.rename(&mut self.requests);
-        classes.rename(&mut self.declared);
+        let names = self.requests.keys().chain(self.declared.keys());
+        let resources = names.filter_map(|name| {
+            let resource = classes.requested(name)?;
+            Some((name.clone(), resource.to_owned()))
+        });
+        let Some(devices) = RequestedDevices::new(resources.collect(), &self.requests) else {
+            return;
+        };
+        devices.rename(&mut self.requests);
+        devices.rename(&mut self.declared);
+        self.requested_devices = Some(Arc::new(devices));
+    }
+
+    /// What one pod requests by the names that the object has for it.
+    pub(crate) fn written_requests(&self) -> &Amounts {
+        let devices = self.requested_devices.as_ref();
+        devices.map_or(&self.requests, |devices| devices.written())
+    }
+
+    /// Leaves out the devices that one pod requests by the name of their class. Whether there are some.
+    pub fn leave_out_requested_devices(&mut self) -> bool {
+        let before = self.requests.len();
+        self.requests.retain(|name, _| !is_named_by_class(name));
+        self.declared.retain(|name, _| !is_named_by_class(name));
+        self.requests.len() < before
     }
 
     /// Counts the devices that one pod claims by what `count` says of a template.

@@ -75,6 +75,7 @@ impl Reader<'_> {
             is_assumed: false,
             requests,
             declared,
+            requested_devices: None,
             devices: if claims.is_empty() {
                 Ok(Amounts::new())
             } else {

@@ -12,6 +12,7 @@ use crate::field::problem::Problem;
 use crate::read::claims::Claim;
 use crate::read::place::Place;
 use crate::read::requests::Amounts;
+use crate::read::requests::RequestedDevices;
 use crate::read::template::Placement;
 
 /// A set of equal pods.
@@ -34,6 +35,8 @@ pub struct PodSetView {
     pub requests: Amounts,
     /// The part of that which the object itself says, whatever the namespace adds today.
     pub declared: Amounts,
+    /// The devices in both that the object requests by the names of their classes, if they count as other resources.
+    pub requested_devices: Option<Arc<RequestedDevices>>,
     /// The claims by which one pod asks for devices.
     pub claims: Arc<[Claim]>,
     /// What these devices are counted as, besides `requests`, or why they are not counted.
@@ -104,22 +107,21 @@ impl PodSetView {
 
     /// Whether these pods ask for the same as `other`, whatever their number.
     pub fn asks_for_the_same(&self, other: &Self) -> bool {
-        self.requests == other.requests
+        self.written_requests() == other.written_requests()
             && self.placement == other.placement
             && self.required_affinity == other.required_affinity
     }
 
     /// A name for what these pods ask for: equal for pods that [ask for the same](Self::asks_for_the_same), and the same
-    /// for ever, as it is stored. It is short: users can have others come to it.
+    /// for ever, whatever devices are counted as, for it is stored. It is short: users can have others come to it.
     pub fn role(&self) -> String {
         let Self {
-            requests,
             placement,
             required_affinity,
             ..
         } = self;
         let asked = serde_json::json!([
-            requests
+            self.written_requests()
                 .iter()
                 .map(|(name, amount)| (name, amount.to_string()))
                 .collect::<Vec<_>>(),

@@ -69,6 +69,7 @@ fn hash_set<H: Hasher>(set: &PodSetView, state: &mut H) {
     let PodSetView {
         name,
         requests,
+        requested_devices,
         priority_class,
         claims,
         placement,
@@ -86,7 +87,7 @@ fn hash_set<H: Hasher>(set: &PodSetView, state: &mut H) {
         marks: _,
         place: _,
     } = set;
-    (name, requests, priority_class, claims).hash(state);
+    (name, requests, requested_devices, priority_class, claims).hash(state);
     placement.node_selector.hash(state);
     // Each list comes after its length, so that what stands in one can't be taken for what stands in the next.
     state.write_usize(placement.tolerations.len());

@@ -185,11 +185,12 @@ impl Controller {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use sluice_kinds::devices::DeviceClasses;
 
     use super::*;
     use crate::cache::GroupKey;
     use crate::plan::fixtures::{mk_group_workload, mk_pod};
-    use crate::plan::group::role_of;
+    use crate::plan::group::{is_ready, role_of};
 
     /// The names of pod sets are digests of what users write: another pod may come to the same one.
     #[test]
@@ -227,5 +228,35 @@ mod tests {
         ] {
             assert!(!is_covered(other.clone()), "{other}");
         }
+    }
+
+    /// As a group was admitted before the class of its devices was counted.
+    #[test]
+    fn a_pod_of_a_group_is_covered_by_devices_that_were_recorded_by_the_name_of_their_class() {
+        let name = "deviceclass.resource.kubernetes.io/gpu";
+        let (key, mut pod) = mk_pod("a", 0, &[], |pod| {
+            pod["metadata"]["labels"]["sluice.dev/pod-group-name"] = json!("g");
+            pod["metadata"]["annotations"]["sluice.dev/pod-group-total-count"] = json!("1");
+            pod["spec"]["containers"][0]["resources"]["requests"] = json!({"cpu": "1", name: "2"});
+        });
+        let role = role_of(&pod);
+        let classes = [("gpu".to_owned(), "example.com/gpu".to_owned())];
+        pod.count_requested_devices(&DeviceClasses::new(classes));
+        assert_eq!(role_of(&pod), role, "it is stored");
+        let subject = Subject::Group(GroupKey {
+            namespace: "blue".into(),
+            name: "g".into(),
+        });
+        let is_covered = |requests: serde_json::Value| {
+            let set = json!({"name": role, "count": 1, "requests": requests});
+            let status = json!({"admission": {"clusterQueue": "cq", "podSetAssignments": [
+                {"name": role, "count": 1, "flavors": {}}]}});
+            let (_, record) = mk_group_workload(&json!([set]), &status);
+            let admission = record.status.admission.clone().unwrap();
+            is_covered(&subject, &record, &admission, &pod) && is_ready(&[(&key, &pod)], &record)
+        };
+        assert!(is_covered(json!({"cpu": "1", name: "2"})));
+        assert!(is_covered(json!({"cpu": "1", "example.com/gpu": "2"})));
+        assert!(!is_covered(json!({"cpu": "1", name: "1"})));
     }
 }

@@ -2,6 +2,7 @@
 //! was admitted with. Says which of them may not run. Whose child an object is says `lineage.rs`.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use k8s_openapi::jiff::Timestamp;
 use sluice_crds::quantity::NANOS;
@@ -10,6 +11,7 @@ use sluice_crds::{MANAGED_LABEL, Quantity, ResourceList};
 use sluice_engine::ResourceName;
 use sluice_kinds::gates::GateState;
 use sluice_kinds::hold::Hold;
+use sluice_kinds::requests::RequestedDevices;
 use sluice_kinds::view::LabelledQueue;
 
 use crate::cache::pod::CHAIN_MAX;
@@ -58,6 +60,8 @@ pub struct RunningChild {
     asked_first: Amounts,
     /// Whether its pods ask for devices by claims.
     has_claims: bool,
+    /// The devices that its pods request by the names of their classes.
+    requested_devices: Vec<Arc<RequestedDevices>>,
     /// The first of its pod sets that has lost the label by which its pods are watched.
     unlabelled: Option<String>,
 }
@@ -81,6 +85,9 @@ impl RunningChild {
         let mut sets = reading.pod_sets.iter().flat_map(|sets| sets.iter());
         let has_claims = sets.any(|set| !set.claims.is_empty());
         let sets = reading.pod_sets.iter().flat_map(|sets| sets.iter());
+        let requested_devices = sets.filter_map(|set| set.requested_devices.clone());
+        let requested_devices = requested_devices.collect();
+        let sets = reading.pod_sets.iter().flat_map(|sets| sets.iter());
         let mut unlabelled = sets.filter(|set| was_labelled && set.lacks_label());
         let known = known.filter(|known| known.uid == child.uid);
         Some(Self {
@@ -90,6 +97,7 @@ impl RunningChild {
             asked_first: known.map_or_else(|| asks.clone(), |known| known.asked_first.clone()),
             asks,
             has_claims,
+            requested_devices,
             unlabelled: unlabelled.next().map(|set| set.name.to_string()),
         })
     }
@@ -168,9 +176,14 @@ pub fn excess<'a>(
         .map(|(key, child)| (owners(child, &by_uid), key, child))
         .collect();
     in_order.sort_by_key(|(owners, _, child)| (owners.len(), child.place()));
+    let mut admitted = amounts_of(record);
+    // They may have been recorded by these names.
+    for devices in children.values().flat_map(|child| &child.requested_devices) {
+        devices.rename(&mut admitted);
+    }
     let mut left = Left {
-        admitted: amounts_of(record),
-        root: amounts_of(record),
+        root: admitted.clone(),
+        admitted,
         owners: HashMap::default(),
     };
     let found = in_order.into_iter().filter_map(|(owners, key, child)| {

@@ -61,7 +61,8 @@ pub struct Configuration {
     #[serde(default)]
     managed_namespaces: ManagedNamespacesSection,
     /// Devices that the pods of jobs claim by ResourceClaimTemplates are counted as a resource by their
-    /// DeviceClass. Jobs that claim devices of a class that is not named here are held.
+    /// DeviceClass, and so are devices that containers request as `deviceclass.resource.kubernetes.io/<class>`. Jobs that
+    /// claim devices of a class that is not named here are held.
     #[serde(default)]
     device_classes: Vec<DeviceClassMapping>,
 }

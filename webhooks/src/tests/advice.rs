@@ -165,6 +165,7 @@ fn idle(queue: &str) -> Value {
 #[case::without_quota(asking_for("nvidia.com/gpu", "1"), &[
     "pod set \"main\": requests nvidia.com/gpu, for which ClusterQueue \"a\" has no quota; the object can't be admitted"])]
 #[case::ignored(asking_for("ephemeral-storage", "1Ti"), &[])]
+#[case::devices_by_the_name_of_their_class(asking_for("deviceclass.resource.kubernetes.io/gpu.example.com", "1"), &[])]
 #[case::no_requests_where_pods_count(idle("of-counted"), &[])]
 #[case::no_requests_in_a_queue_that_is_missing(idle("none"), &[
     "metadata.labels[sluice.dev/queue-name]: there is no LocalQueue \"none\" in namespace \"n\"; the object waits until there is"])]

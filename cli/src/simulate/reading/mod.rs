@@ -239,7 +239,7 @@ fn read_jobs(
         names,
         ignores_other_kinds: options.ignores_other_kinds,
         reads_pods: options.creates,
-        with_claims: Cell::default(),
+        with_devices: Cell::default(),
     };
     let mut files = Cow::Borrowed(&given.files[..]);
     for (index, document) in given.files.iter().enumerate() {
@@ -263,8 +263,8 @@ fn read_jobs(
         input.reports = jobs.map(report).collect();
     }
     let passed_over = reader.read(&files, &mut input.jobs, problems);
-    let with_claims = objects::with_claims_note(reader.with_claims.get());
-    input.notes.extend(with_claims);
+    let with_devices = objects::with_devices_note(reader.with_devices.get());
+    input.notes.extend(with_devices);
     let reader = trace::Reader {
         quotas: &input.quotas,
         duration: options.duration,

@@ -55,8 +55,8 @@ pub struct Reader<'a> {
     pub ignores_other_kinds: bool,
     /// Whether pods are read that would be admitted by themselves.
     pub reads_pods: bool,
-    /// How many jobs were read whose pods claim devices.
-    pub with_claims: Cell<usize>,
+    /// How many jobs were read whose pods claim devices, or request them by the name of their class.
+    pub with_devices: Cell<usize>,
 }
 
 impl Reader<'_> {
@@ -200,11 +200,15 @@ impl Reader<'_> {
         }])
     }
 
-    /// Leaves out the devices that pods of a job claim, and notes that.
+    /// Leaves out the devices that pods of a job claim or request by the name of their class, and notes that.
     fn leave_devices_out(&self, views: &mut [PodSetView]) {
         read_object::count_no_devices(views);
-        if views.iter().any(|view| !view.claims.is_empty()) {
-            self.with_claims.set(self.with_claims.get() + 1);
+        let mut has_devices = false;
+        for view in views {
+            has_devices |= view.leave_out_requested_devices() || !view.claims.is_empty();
+        }
+        if has_devices {
+            self.with_devices.set(self.with_devices.get() + 1);
         }
     }
 
@@ -306,15 +310,15 @@ pub fn passed_over_note(count: usize) -> String {
 }
 
 /// The note about devices that are not counted, if any are.
-pub fn with_claims_note(jobs: usize) -> Option<String> {
+pub fn with_devices_note(jobs: usize) -> Option<String> {
     let jobs = match jobs {
         0 => return None,
-        1 => "1 job claims".to_owned(),
-        _ => format!("{jobs} jobs claim"),
+        1 => "1 job claims, or requests".to_owned(),
+        _ => format!("{jobs} jobs claim, or request"),
     };
     Some(format!(
-        "left out: devices that {jobs}, as deviceClasses in Sluice's configuration says how they are counted; where it does \
-         not name their device classes, the controller holds such a job"
+        "left out: devices that {jobs} by the name of their class, as deviceClasses in Sluice's configuration says how they \
+         are counted; where it does not name their device classes, the controller holds a job that claims them"
     ))
 }
 

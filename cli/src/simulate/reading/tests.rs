@@ -204,7 +204,7 @@ fn keys_of_presets_count_in_files() {
 }
 
 #[test]
-fn devices_that_pods_claim_are_left_out_with_a_note() {
+fn devices_that_pods_claim_or_request_by_class_are_left_out_with_a_note() {
     let claim = |mut object: Value, spec: &str, claim: Value| {
         *object.pointer_mut(spec).unwrap() = json!({
             "resourceClaims": [claim],
@@ -212,11 +212,20 @@ fn devices_that_pods_claim_are_left_out_with_a_note() {
         });
         object
     };
+    let by_name = |mut object: Value, spec: &str| {
+        let requests =
+            json!({"cpu": "1", "deviceclass.resource.kubernetes.io/gpu.example.com": "2"});
+        *object.pointer_mut(spec).unwrap() =
+            json!({"containers": [{"name": "c", "resources": {"requests": requests}}]});
+        object
+    };
     let label = json!({"sluice.dev/queue-name": "main"});
     let template = json!({"name": "gpu", "resourceClaimTemplateName": "gpu"});
     let objects = [
         claim(job(&label), "/spec/template/spec", template.clone()),
         claim(pod(&label), "/spec", template),
+        by_name(job(&label), "/spec/template/spec"),
+        by_name(pod(&label), "/spec"),
     ];
     for object in objects {
         let (answer, notes) = asked(cluster(None, PodDefaults::default()), &[object]).unwrap();
@@ -225,8 +234,9 @@ fn devices_that_pods_claim_are_left_out_with_a_note() {
         assert_eq!(
             notes,
             [
-                "left out: devices that 1 job claims, as deviceClasses in Sluice's configuration says how they are \
-                 counted; where it does not name their device classes, the controller holds such a job"
+                "left out: devices that 1 job claims, or requests by the name of their class, as deviceClasses in Sluice's \
+                 configuration says how they are counted; where it does not name their device classes, the controller \
+                 holds a job that claims them"
             ]
         );
     }

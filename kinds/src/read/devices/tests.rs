@@ -130,8 +130,10 @@ fn devices_that_are_requested_by_the_name_of_their_class_count_as_its_resource()
         let mut set = pod_set_with(|pod| {
             pod["containers"][0]["resources"] = json!({ "limits": limits });
         });
+        let role = set.role();
         set.count_requested_devices(&classes());
         assert_eq!(set.declared, set.requests);
+        assert_eq!(set.role(), role, "it is stored");
         let amounts = set.requests.into_iter();
         amounts
             .map(|(name, amount)| (name, amount / NANOS))

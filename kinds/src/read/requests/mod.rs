@@ -5,6 +5,7 @@
 //! Must not know where a pod or a template lies in an object.
 
 mod containers;
+mod renamed;
 #[cfg(test)]
 mod tests;
 
@@ -20,6 +21,7 @@ use crate::field::problem::Problem;
 use crate::read::template::Placement;
 pub use containers::Amounts;
 use containers::Containers;
+pub use renamed::RequestedDevices;
 
 /// What the API server adds to pods of one namespace when they are created.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -65,7 +67,7 @@ impl PodDefaults {
     }
 
     /// What the RuntimeClass of the pod spec `pod` adds to it, if it is known.
-    pub(crate) fn of_class(&self, pod: &Value) -> Option<&ClassAdditions> {
+    pub fn of_class(&self, pod: &Value) -> Option<&ClassAdditions> {
         let name = pod.get("runtimeClassName").and_then(Value::as_str)?;
         self.runtime_classes.get(name)
     }

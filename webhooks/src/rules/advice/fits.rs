@@ -1,10 +1,11 @@
 //! A request that the ClusterQueue can never provide, whatever is free. Only what is certain is told: each pod set may
-//! have another flavor, and what a namespace adds to pods is not known here.
+//! have another flavor, and what a namespace adds to pods, and what classes of devices count as, is not known here.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 use sluice_crds::Quantity;
+use sluice_kinds::devices::is_named_by_class;
 use sluice_kinds::problem::fill;
 use sluice_kinds::view::PodSetView;
 
@@ -50,6 +51,7 @@ fn needs(set: &PodSetView) -> Needs {
         .and_then(|fewest| fewest.as_ref().ok());
     let count = i128::from(fewest.copied().unwrap_or(set.count).min(set.count));
     let requests = set.requests.iter();
+    let requests = requests.filter(|(resource, _)| !is_named_by_class(resource));
     let pods = (PODS.to_owned(), count.saturating_mul(NANOS));
     requests
         .map(|(resource, each)| (resource.clone(), each.saturating_mul(count)))
