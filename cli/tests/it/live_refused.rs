@@ -148,8 +148,17 @@ pub(crate) async fn not_steered(
     ] {
         refused(tenant, &format!("{command} -n kube-system"), "is forbidden");
     }
-    for command in ["gates list", "gates show acme.io/budget"] {
+    for command in ["gates list", "gates show acme.io/budget -o json"] {
         refused(tenant, command, "gates.sluice.dev");
     }
+    // Whether he may lift it, he is told all the same.
+    let unread = "can't read Gate \"budget.acme.io\"";
+    let shown = less(
+        tenant,
+        "gates show acme.io/budget",
+        unread,
+        "sluice-gate-viewer",
+    );
+    assert!(shown.contains("You May Lift:  no, "), "{shown}");
     Ok(())
 }
