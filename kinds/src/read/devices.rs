@@ -9,8 +9,7 @@ use sluice_crds::quantity::NANOS;
 
 use crate::field::problem::Problem;
 use crate::read::claims::{self, Claim, ClaimSource};
-use crate::read::requests::Amounts;
-use crate::read::requests::RequestedDevices;
+use crate::read::requests::{Amounts, RequestedDevices};
 use crate::read::view::PodSetView;
 
 /// Most requests of a template that are read: the API server takes fewer.

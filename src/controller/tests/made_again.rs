@@ -3,18 +3,25 @@
 use super::pod_usage::of_job;
 use super::*;
 
+impl Play {
+    /// The job of this name is seen to be complete.
+    fn complete(&mut self, name: &str) {
+        let mut ended = job(name);
+        ended["metadata"]["resourceVersion"] = json!("30");
+        ended["spec"]["suspend"] = json!(false);
+        ended["status"]["conditions"] = json!([{"type": "Complete", "status": "True"}]);
+        let jobs = self.jobs.clone().unwrap();
+        self.observe(&jobs, Change::Applied(seen(ended)));
+    }
+}
+
 /// Its controller keeps them for a while, as that of a RayJob does, and they keep its quota until they are gone.
 #[tokio::test]
 async fn pods_made_again_after_the_end_of_their_job_count_by_themselves() {
     let mut play = Play::new();
     let mut workload = play.admit("a");
     play.see_pod(of_job("p", None));
-    let mut ended = job("a");
-    ended["metadata"]["resourceVersion"] = json!("30");
-    ended["spec"]["suspend"] = json!(false);
-    ended["status"]["conditions"] = json!([{"type": "Complete", "status": "True"}]);
-    let jobs = play.jobs.clone().unwrap();
-    play.observe(&jobs, Change::Applied(seen(ended)));
+    play.complete("a");
     assert_eq!(play.cycle().len(), 0, "its pod runs");
     assert_eq!(play.usage("p", "a"), [false, true]);
 
@@ -61,12 +68,7 @@ async fn pods_that_outlast_their_job_are_told_of() {
         play.see_pod(of_job(pod, None));
     }
     play.see_pod(of_job("gone", Some(30)));
-    let mut ended = job("a");
-    ended["metadata"]["resourceVersion"] = json!("30");
-    ended["spec"]["suspend"] = json!(false);
-    ended["status"]["conditions"] = json!([{"type": "Complete", "status": "True"}]);
-    let jobs = play.jobs.clone().unwrap();
-    play.observe(&jobs, Change::Applied(seen(ended)));
+    play.complete("a");
     play.cycle();
     let mut told = |seconds: u32| {
         let mut told = Vec::new();

@@ -78,6 +78,15 @@ fn used(workload: &Value) -> &Value {
     &workload["spec"]["podSets"][0]["requests"][RESOURCE]
 }
 
+async fn see_waiting(scene: &Scene<'_>, job: &str) -> Result<()> {
+    let waits = |workload: &Value| {
+        condition(workload, "QuotaReserved")
+            .is_some_and(|(status, reason, _)| (status, reason) == ("False", "WaitingForQuota"))
+    };
+    scene.see_workload(job, "told that it waits", waits).await?;
+    Ok(())
+}
+
 /// Waits until this much of the devices of a ClusterQueue is used.
 async fn see_used(scene: &Scene<'_>, queue: &str, amount: &str) -> Result<Value> {
     let what = format!("using {amount} devices");
@@ -121,13 +130,7 @@ async fn claimed_devices_are_counted_and_templates_come_and_go() -> Result<()> {
         scene
             .create(&job("second", "q", by_template("two")))
             .await?;
-        scene
-            .see_workload("second", "told that it waits", |workload| {
-                condition(workload, "QuotaReserved").is_some_and(|(status, reason, _)| {
-                    (status, reason) == ("False", "WaitingForQuota")
-                })
-            })
-            .await?;
+        see_waiting(scene, "second").await?;
 
         // Its user writes nothing more.
         scene
@@ -196,13 +199,7 @@ async fn devices_that_are_requested_by_the_name_of_their_class_use_the_same_quot
         scene
             .create(&job("second", "q", by_template("one")))
             .await?;
-        scene
-            .see_workload("second", "told that it waits", |workload| {
-                condition(workload, "QuotaReserved").is_some_and(|(status, reason, _)| {
-                    (status, reason) == ("False", "WaitingForQuota")
-                })
-            })
-            .await?;
+        see_waiting(scene, "second").await?;
 
         let mut pod = Pod::new("pod").queue("spare").json();
         pod["spec"]["containers"][0]["resources"]["limits"] = json!({ name: "1" });
