@@ -3,8 +3,8 @@
 use serde::Serialize;
 
 use super::jobs::InputJob;
-use super::play::{Job, Play, Restart};
 use super::quotas::Quotas;
+use sluice_estimates::play::{Job, Play, Restart};
 
 /// Whose quota.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]

@@ -1,34 +1,24 @@
-//! When pending jobs will start: the jobs of their cohort tree are played from now on, again and again, with durations drawn
-//! from those that were seen, and with jobs that come as they came. Pure, and the same for the same input: chance comes from
-//! a fixed seed, and the caller says when the time is up.
+//! When pending jobs will start: the jobs of a cluster, tree by tree, are handed to what plays them.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-use sluice_engine::{Explanation, Settings, Time};
+use sluice_engine::{Event, Settings, Time};
+use sluice_estimates::estimate as plays;
+pub use sluice_estimates::estimate::{Estimate, PLAYS};
+use sluice_estimates::play::Start;
+use sluice_estimates::standing::{StandingJob, Tree};
 
-#[cfg(test)]
-pub use self::answer::Known;
-use self::answer::PLAYS_MIN;
-pub use self::answer::{Answer, Estimate, NoEstimate};
-use self::chance::Chance;
-use self::chosen::{Chosen, tree_of};
+pub use self::answer::{Answer, NoEstimate, range, reason};
 use super::explained_job::message;
-use super::play::{Fate, Job, Play, Restart, Rules, play};
+use super::jobs::InputJob;
 use super::problem::Failure;
-use super::quotas::settings;
+use super::quotas::{Quotas, settings};
 use super::reading::{self, Given, Input, Options, Seen};
+use super::span::Moment;
 use crate::rules::queue_names::QueueNames;
 
 mod answer;
-mod arrivals;
-mod chance;
-mod chosen;
-
-/// How often it is played, unless the time is up before.
-pub const PLAYS: u32 = 100;
-/// How long the pods of a preempted job take to stop.
-const EVICTION: Duration = Duration::from_secs(30);
 
 /// What is asked.
 #[derive(Debug)]
@@ -141,74 +131,88 @@ impl Question<'_> {
     fn answers_of_tree(
         &self,
         tree: Option<&str>,
-        jobs: &[usize],
+        asked: &[usize],
         goes_on: &mut impl FnMut(u32) -> bool,
     ) -> Result<Vec<Answer>, NoEstimate> {
+        let Input {
+            quotas, durations, ..
+        } = self.input;
         let now = self.input.now.unwrap_or_default();
-        let chosen = Chosen::of(self.input, tree, jobs, (self.duration, now))?;
-        let refused = self.look(&chosen, now);
-        let mut starts: Vec<Vec<Option<i64>>> = vec![Vec::new(); jobs.len()];
-        let waiting = chosen.targets.iter().zip(&refused);
-        let waiting = waiting.filter(|(_, refused)| refused.is_none());
-        let waiting: Vec<usize> = waiting.map(|(target, _)| *target).collect();
-        let mut chance = Chance::new(0);
-        let mut plays = 0;
-        while !waiting.is_empty() && plays < PLAYS && goes_on(plays) {
-            let jobs = chosen.drawn(&mut chance);
-            let play = self.play(&jobs, None, waiting.clone());
-            let mut first: HashMap<usize, i64> = HashMap::new();
-            for run in &play.runs {
-                let from = run.from.as_millis().saturating_sub(now.as_millis());
-                first.entry(run.job).or_insert(from);
-            }
-            for (target, starts) in chosen.targets.iter().zip(&mut starts) {
-                starts.push(first.get(target).copied());
-            }
-            plays += 1;
-        }
-        let answers = refused.into_iter().zip(starts);
-        let answers = answers.map(|(refused, starts)| match refused {
-            Some(why) => Err(why),
-            None if plays < PLAYS_MIN => Err(NoEstimate::TooSlow(plays)),
-            None => Ok(chosen.estimate(plays, starts)),
-        });
+        let is_of_tree = |job: &InputJob| tree_of(job, quotas).as_deref() == tree;
+        let all = self.input.jobs.all().iter().enumerate();
+        let of_tree = all.filter(|(_, job)| is_of_tree(job));
+        let (numbers, input): (Vec<usize>, Vec<&InputJob>) = of_tree.unzip();
+        let targets = asked.iter().map(|job| numbers.binary_search(job).ok());
+        let targets: Option<Vec<usize>> = targets.collect();
+        let targets = targets.ok_or(NoEstimate::NotQueued)?;
+        let standing = |job: &&InputJob| standing(job, quotas, now);
+        let jobs: Vec<StandingJob> = input.iter().map(standing).collect();
+        let finished = self.input.finished.iter();
+        let finished: Vec<&InputJob> = finished.filter(|job| is_of_tree(job)).collect();
+        let finished: Vec<StandingJob> = finished.iter().map(standing).collect();
+        let setup: Vec<Event> = quotas.events().collect();
+        let tree = Tree {
+            now,
+            settings: &self.settings,
+            setup: &setup,
+            jobs: &jobs,
+            finished: &finished,
+            known_since: None,
+            durations,
+            default: self.duration,
+        };
+        let told = |why| told(why, &input);
+        let answers = tree.estimates(&targets, goes_on).map_err(told)?;
+        let answers = answers.into_iter().map(|answer| answer.map_err(told));
         Ok(answers.collect())
     }
+}
 
-    /// Why the jobs can't be estimated, each for itself: they are looked at once everything is decided that can be now.
-    fn look(&self, chosen: &Chosen<'_>, now: Time) -> Vec<Option<NoEstimate>> {
-        let lasts = |job: &Job| Job {
-            duration: Duration::MAX,
-            ..job.clone()
-        };
-        let jobs: Vec<Job> = chosen.jobs.iter().map(lasts).collect();
-        let play = self.play(&jobs, Some(now), Vec::new());
-        let look = |target: &usize| {
-            if play.fates.get(*target) != Some(&Fate::Waiting) {
-                return None;
-            }
-            let explanation = play.explain(*target);
-            let reason = explanation.as_ref().and_then(Explanation::pending_reason);
-            match (explanation, reason) {
-                (Some(explanation), Some(reason)) if reason.is_inadmissible() => {
-                    let why = message(&explanation, &chosen.input);
-                    Some(NoEstimate::Inadmissible(why))
-                }
-                (Some(_), _) => None,
-                (None, _) => Some(NoEstimate::NotQueued),
-            }
-        };
-        chosen.targets.iter().map(look).collect()
+/// What a job shares quota with, by name; none if it is in no ClusterQueue.
+fn tree_of(job: &InputJob, quotas: &Quotas) -> Option<String> {
+    let queue = job.cluster_queue(quotas)?;
+    Some(quotas.root_of(queue).map_or_else(
+        || format!("ClusterQueue {queue}"),
+        |root| format!("cohort {root}"),
+    ))
+}
+
+/// A job as it stands, or as it is to come.
+fn standing(job: &InputJob, quotas: &Quotas, now: Time) -> StandingJob {
+    let seen = job.seen.as_ref();
+    StandingJob {
+        id: seen.map(|seen| seen.id.clone()),
+        queue: job.queue.clone(),
+        kind: job.kind.clone(),
+        pod_sets: job.pod_sets.clone(),
+        priority: job.priority.value(quotas),
+        created: match job.arrival {
+            Some(Moment::At(millis)) => Time::from_millis(millis),
+            Some(Moment::After(after)) => now.after(after),
+            None => now,
+        },
+        said: job.duration,
+        start: seen.map_or(Start::Pending, |seen| seen.start.clone()),
     }
+}
 
-    fn play(&self, jobs: &[Job], until: Option<Time>, until_admitted: Vec<usize>) -> Play {
-        let rules = Rules {
-            settings: self.settings.clone(),
-            eviction: EVICTION,
-            restart: Restart::FromStart,
-            until,
-            until_admitted,
-        };
-        play(self.input.quotas.events(), jobs, &rules)
+/// Why there is no estimate, with the names of the jobs that were played.
+fn told(why: plays::NoEstimate, jobs: &[&InputJob]) -> NoEstimate {
+    match why {
+        plays::NoEstimate::NoDurations(unknown) => NoEstimate::NoDurations {
+            jobs: unknown.len(),
+            // By name: jobs of one moment come in no order that anybody would know again.
+            first: (unknown.iter())
+                .filter_map(|job| Some(&*jobs.get(*job)?.name))
+                .min()
+                .unwrap_or_default()
+                .to_owned(),
+        },
+        plays::NoEstimate::Inadmissible(explanation) => {
+            NoEstimate::Inadmissible(message(&explanation, &|job| Some(&*jobs.get(job)?.name)))
+        }
+        plays::NoEstimate::NotQueued => NoEstimate::NotQueued,
+        plays::NoEstimate::TooManyJobs(jobs) => NoEstimate::TooManyJobs(jobs),
+        plays::NoEstimate::TooSlow(plays) => NoEstimate::TooSlow(plays),
     }
 }

@@ -9,9 +9,8 @@ use serde::Serialize;
 use sluice_engine::{Amount, LimitingNode, NotPreempted, ResourceName, WorkloadId};
 
 use super::basis::{Basis, Owner};
-use super::jobs::InputJob;
-use super::play::{Fate, job_of};
 use super::units::Seconds;
+use sluice_estimates::play::{Fate, job_of};
 
 /// ClusterQueues whose pending jobs are explained one by one: each takes a walk through the whole cohort tree.
 const QUEUES_MAX: usize = 10;
@@ -203,6 +202,7 @@ impl ExplainedJob {
         };
         let explanation =
             (play.explain(index)).filter(|_| play.fates.get(index) == Some(&Fate::Waiting));
+        let name = |job: usize| basis.input.get(job).map(|job| &*job.name);
         let seconds = |at: sluice_engine::Time| {
             Seconds(at.as_millis().saturating_sub(play.begin.as_millis()))
         };
@@ -218,33 +218,39 @@ impl ExplainedJob {
                 .as_ref()
                 .and_then(sluice_engine::Explanation::pending_reason)
                 .map(sluice_engine::PendingReason::as_str),
-            message: explanation.map(|explanation| message(&explanation, basis.input)),
+            message: explanation.map(|explanation| message(&explanation, &name)),
             outlook: play
                 .outlook(index)
-                .map(|outlook| Outlook::of(&outlook, basis.input)),
+                .map(|outlook| Outlook::of(&outlook, &name)),
         })
     }
 }
 
-/// Why a job waits, in words.
-pub(super) fn message(explanation: &sluice_engine::Explanation, input: &[InputJob]) -> String {
+/// Why a job waits, in words. The other jobs have these names, by their numbers.
+pub(super) fn message<'a>(
+    explanation: &sluice_engine::Explanation,
+    names: &dyn Fn(usize) -> Option<&'a str>,
+) -> String {
     match explanation.head() {
         Some(head) => {
-            let head = format!("job {:?}", name_of(head, input));
+            let head = format!("job {:?}", name_of(head, names));
             explanation.display_behind(&format, &head).to_string()
         }
         None => explanation.display(&format).to_string(),
     }
 }
 
-fn name_of(id: &WorkloadId, input: &[InputJob]) -> String {
-    let input = job_of(id).and_then(|job| input.get(job));
-    input.map_or_else(|| id.to_string(), |input| input.name.to_string())
+fn name_of<'a>(id: &WorkloadId, names: &dyn Fn(usize) -> Option<&'a str>) -> String {
+    let name = job_of(id).and_then(names);
+    name.map_or_else(|| id.to_string(), str::to_owned)
 }
 
 impl Outlook {
-    pub(super) fn of(outlook: &sluice_engine::Outlook, input: &[InputJob]) -> Self {
-        let name = |id: &WorkloadId| name_of(id, input);
+    pub(super) fn of<'a>(
+        outlook: &sluice_engine::Outlook,
+        names: &dyn Fn(usize) -> Option<&'a str>,
+    ) -> Self {
+        let name = |id: &WorkloadId| name_of(id, names);
         let names = |ids: &[WorkloadId]| Names {
             jobs: ids.len(),
             names: ids.iter().take(NAMES_MAX).map(name).collect(),

@@ -7,8 +7,8 @@ use serde::Serialize;
 
 use super::basis::Basis;
 use super::explained_job::{self, QueueOfWaiting};
-use super::play::{Cut, Fate, Play};
 use super::units::Seconds;
+use sluice_estimates::play::{Cut, Fate, Play};
 
 mod groups;
 mod meters;
@@ -109,6 +109,7 @@ fn reasons(basis: Basis<'_>) -> Vec<Reason> {
     }
     let mut by_message: BTreeMap<String, Reason> = BTreeMap::new();
     let jobs = input.iter().zip(&play.fates).zip(was_admitted).enumerate();
+    let name_of = |job: usize| basis.input.get(job).map(|job| &*job.name);
     for (index, ((input, fate), was_admitted)) in jobs {
         if *fate != Fate::Waiting {
             continue;
@@ -119,7 +120,7 @@ fn reasons(basis: Basis<'_>) -> Vec<Reason> {
         let Some(pending) = explanation.pending_reason() else {
             continue;
         };
-        let message = explained_job::message(&explanation, basis.input);
+        let message = explained_job::message(&explanation, &name_of);
         let reason = by_message
             .entry(message)
             .or_insert_with_key(|message| Reason {

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use sluice_engine::{ClusterQueueName, LocalQueueKey, PodSet, Time, WorkloadId};
 
-use super::durations::{Asked, Durations, Source};
-use super::play::{self, Start, id_of};
 use super::quotas::Quotas;
 use super::span::Moment;
+use sluice_estimates::durations::{Asked, Durations, Source};
+use sluice_estimates::play::{self, Start};
 
 /// Jobs that can be played. Each takes about half a KiB.
 pub const JOBS_MAX: usize = 1_000_000;
@@ -102,7 +102,9 @@ impl InputJob {
             kind: &self.kind,
             pod_sets: &self.pod_sets,
             said: self.duration,
-            runs_for: self.runs_for(now),
+            runs_for: (self.seen.as_ref()).map_or(Duration::ZERO, |seen| {
+                seen.start.runs_for(&self.pod_sets, now)
+            }),
         }
     }
 
@@ -114,19 +116,6 @@ impl InputJob {
             }
             _ => quotas.queue_of(&self.queue),
         }
-    }
-
-    /// For how long it has run, as if with all its pods.
-    fn runs_for(&self, now: Time) -> Duration {
-        let Some(Start::Admitted {
-            admission, pods, ..
-        }) = self.seen.as_ref().map(|seen| &seen.start)
-        else {
-            return Duration::ZERO;
-        };
-        let all = self.pod_sets.iter().map(|set| set.count);
-        let all = all.fold(0, u32::saturating_add).max(1);
-        now.since(admission.since).saturating_mul((*pods).min(all)) / all
     }
 }
 
@@ -236,25 +225,10 @@ pub fn to_play(
             created: created.as_millis(),
             duration: input.duration.unwrap_or_default(),
             pod_sets: input.pod_sets.clone(),
-            start: (input.seen.as_ref())
-                .map_or(Start::Pending, |seen| as_played(&seen.start, &ids)),
+            start: (input.seen.as_ref()).map_or(Start::Pending, |seen| seen.start.as_played(&ids)),
         }
     };
     all.iter().map(job).collect()
-}
-
-/// How a job stands, with its preemptor as it is called in a play.
-fn as_played(start: &Start, ids: &BTreeMap<&WorkloadId, usize>) -> Start {
-    match start {
-        Start::Evicting {
-            admission,
-            preemptor: Some(preemptor),
-        } => Start::Evicting {
-            admission: admission.clone(),
-            preemptor: ids.get(preemptor).map(|index| id_of(*index)),
-        },
-        other => other.clone(),
-    }
 }
 
 /// The one of `known` that equals `value`, which may be itself.

@@ -3,14 +3,13 @@
 //!
 //! | file | what it holds |
 //! |---|---|
-//! | `play` | jobs through the engine in virtual time: what became of each |
-//! | `figures`, `basis` | what follows from that, as data, and what it follows from |
+//! | `figures`, `basis` | what follows from a play, as data, and what it follows from |
 //! | `explained_job` | single jobs, explained at the end |
 //! | `compare` | two plays beside each other |
-//! | `estimate` | when a pending job will start, by many plays |
+//! | `estimate` | when pending jobs will start, as the crate `sluice-estimates` says |
 //! | `what_if` | what would become of a new job |
 //! | `print`, `chart` | both as text and as a picture |
-//! | `quotas`, `jobs`, `durations` | the queues; the jobs; and how long jobs run that were seen to end |
+//! | `quotas`, `jobs` | the queues, and the jobs |
 //! | `reading` | how all of that is read |
 //! | `span`, `units`, `problem` | how time and amounts are written; what is wrong with the input |
 //!
@@ -26,11 +25,12 @@ use sluice_engine::{Settings, Time};
 use sluice_kinds::Problem;
 
 use self::basis::Basis;
-pub use self::estimate::{Assumed, Estimate, PLAYS, of_seen as estimate};
+pub use self::estimate::{
+    Assumed, Estimate, PLAYS, of_seen as estimate, range as range_of, reason as reason_of,
+};
 use self::explained_job::ExplainedJob;
 use self::figures::Figures;
 use self::jobs::{Jobs, to_play};
-use self::play::{Restart, Rules, play};
 pub use self::print::what_if as what_if_text;
 pub use self::problem::Failure;
 use self::problem::Problems;
@@ -43,16 +43,15 @@ pub use self::what_if::{Outcome as WhatIfOutcome, Terms, WhatIf};
 use crate::cluster::Connection;
 use crate::input::{self, Document};
 use crate::rules::queue_names::QueueAliases;
+use sluice_estimates::play::{Restart, Rules, play};
 
 mod basis;
 mod chart;
 mod compare;
-mod durations;
 mod estimate;
 mod explained_job;
 mod figures;
 mod jobs;
-mod play;
 mod print;
 mod problem;
 mod quotas;

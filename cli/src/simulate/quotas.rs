@@ -11,7 +11,7 @@ use sluice_engine::{
 };
 use sluice_kinds::priority_classes::{DisallowedClass, PriorityClasses, PriorityFrom};
 
-use super::play::Cell;
+use sluice_estimates::play::Cell;
 
 /// The label that every namespace has.
 const NAMESPACE_LABEL: &str = "kubernetes.io/metadata.name";

@@ -5,16 +5,17 @@ use std::time::Duration;
 
 use sluice_engine::{Time, WorkloadId};
 
-use super::durations::{Durations, Seen};
 use super::jobs::{InputJob, Jobs, Priority, SeenJob};
-use super::play::{Fate, Job, Play, Start, id_of};
 use super::quotas::Quotas;
 use super::reading::Input;
 use super::span::Moment;
+use sluice_estimates::durations::{Durations, Seen};
+use sluice_estimates::play::{Fate, Job, Play, Start, id_of};
 
 mod calibration;
 mod durations;
 mod new_job;
+mod plays;
 mod priority_classes;
 
 /// What a caller sees of a cluster in which `jobs` have been played until `now`: the jobs that wait or hold quota, and

@@ -1,24 +1,9 @@
 //! Times and amounts for people.
 
-use serde::Serialize;
 use sluice_crds::Quantity;
+pub use sluice_estimates::seconds::Seconds;
 
 use super::span;
-
-/// Milliseconds, written as seconds.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Seconds(pub i64);
-
-impl Serialize for Seconds {
-    #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        if self.0 % 1000 == 0 {
-            serializer.serialize_i64(self.0 / 1000)
-        } else {
-            serializer.serialize_f64(self.0 as f64 / 1000.0)
-        }
-    }
-}
 
 /// A time for people.
 pub fn time(Seconds(millis): Seconds) -> String {

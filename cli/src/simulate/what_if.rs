@@ -13,11 +13,11 @@ use super::basis::Basis;
 use super::estimate::{Estimate, Question};
 use super::explained_job::{ExplainedJob, Outlook, format};
 use super::jobs::{InputJob, to_play};
-use super::play::{self, Cause, Play, Restart, Rules, play};
 use super::problem::{Failure, Problems};
 use super::quotas::settings;
 use super::reading::{self, Given, Input, Options};
 use crate::report::{GatesState, HoldReport, ObjectReport};
+use sluice_estimates::play::{self, Cause, Play, Restart, Rules, play};
 
 /// Jobs that are named as preempted; the others are counted.
 const NAMES_MAX: usize = 100;

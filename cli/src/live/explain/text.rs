@@ -8,6 +8,7 @@ use super::super::status;
 use super::answer::Answer;
 use super::explained::Explained;
 use crate::cluster::age::age;
+use crate::simulate::{range_of, reason_of};
 use crate::table::{NONE, columns, fields, or_none, printable};
 
 /// How many of those ahead are named.
@@ -55,8 +56,8 @@ pub(super) fn text(explained: &Explained, now: Timestamp) -> String {
         is_said = !has_conditions && answer.says(&job.message);
     }
     if let Some(start) = &explained.start {
-        known.push(("Start", start.range()));
-        known.push(("Estimated", start.reason()));
+        known.push(("Start", range_of(start)));
+        known.push(("Estimated", reason_of(start)));
     }
     if let Some(why) = &explained.no_estimate {
         known.push(("Start", format!("can't be estimated: {why}")));

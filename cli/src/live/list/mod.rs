@@ -24,7 +24,7 @@ use super::view::{Look, View};
 use crate::cluster::age::age;
 use crate::cluster::{Tell, Told};
 use crate::rules::queue_names::{QueueAliases, QueueNames, unknown_queue_note};
-use crate::simulate::{Assumed, parse_span};
+use crate::simulate::{Assumed, parse_span, range_of};
 use crate::table::{NONE, columns, or_none};
 
 const DETAILS: &str = "\
@@ -237,7 +237,7 @@ pub fn table(jobs: &[Job], has_namespaces: bool, is_wide: bool, now: Timestamp) 
 /// When a job will start, in words.
 fn start(job: &Job) -> String {
     match (&job.start, &job.no_estimate) {
-        (Some(start), _) => start.range(),
+        (Some(start), _) => range_of(start),
         (None, Some(_)) => "unknown".to_owned(),
         (None, None) => NONE.to_owned(),
     }

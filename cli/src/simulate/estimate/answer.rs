@@ -1,49 +1,11 @@
-//! What is answered to the question when a job will start: an estimate, or why there is none.
+//! What is told of an estimate, and why there is none.
 
 use std::fmt;
 
-use serde::Serialize;
+use sluice_estimates::estimate::{Estimate, JOBS_MAX, Known, PERCENT, PLAYS_MIN};
+use sluice_estimates::seconds::Seconds;
 
-use crate::simulate::durations::Source;
-use crate::simulate::units::{Seconds, time};
-
-/// Fewer plays say nothing about the rare cases.
-pub(super) const PLAYS_MIN: u32 = 20;
-/// Jobs of one cohort tree that are played. More would take minutes.
-pub(super) const JOBS_MAX: usize = 20_000;
-
-/// When a job will start.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Estimate {
-    /// From now on: of 10 jobs estimated so, one starts earlier. That is the 5th percentile of the plays, see
-    /// `docs/simulate.md`. None: the job starts in fewer plays.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub earliest_seconds: Option<Seconds>,
-    /// In half of the plays the job has started by then.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub median_seconds: Option<Seconds>,
-    /// Of 10 jobs estimated so, one starts later: the 95th percentile of the plays.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub latest_seconds: Option<Seconds>,
-    /// How often it was played.
-    pub plays: u32,
-    /// How many jobs were played: those of its cohort tree.
-    pub jobs: usize,
-    /// Whether more jobs come in the plays, as they came in the cluster lately.
-    pub more_come: bool,
-    /// How long they run, and of how many that is known so.
-    pub durations: Vec<Known>,
-}
-
-/// How it is known how long jobs run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Known {
-    /// By what.
-    pub source: Source,
-    /// Of how many jobs.
-    pub jobs: usize,
-}
+use crate::simulate::units::time;
 
 /// The estimate for a job, or why there is none.
 pub type Answer = Result<Estimate, NoEstimate>;
@@ -96,42 +58,41 @@ impl fmt::Display for NoEstimate {
     }
 }
 
-impl Estimate {
-    /// When it will start, in words.
-    pub fn range(&self) -> String {
-        match (self.earliest_seconds, self.latest_seconds) {
-            (Some(from), Some(until)) if from == until => match from {
-                Seconds(..1000) => "at once".to_owned(),
-                from => format!("in {}", time(from)),
-            },
-            (Some(from), Some(until)) => format!("in {} to {}", time(from), time(until)),
-            (Some(from), None) => format!("in {} at the earliest", time(from)),
-            (None, _) => "later than the simulations reach".to_owned(),
-        }
+/// When a job will start, in words.
+pub fn range(estimate: &Estimate) -> String {
+    match (estimate.earliest_seconds, estimate.latest_seconds) {
+        (Some(from), Some(until)) if from == until => match from {
+            Seconds(..1000) => "at once".to_owned(),
+            from => format!("in {}", time(from)),
+        },
+        (Some(from), Some(until)) => format!("in {} to {}", time(from), time(until)),
+        (Some(from), None) => format!("in {} at the earliest", time(from)),
+        (None, _) => "later than the simulations reach".to_owned(),
     }
+}
 
-    /// What that follows from, in words.
-    pub fn reason(&self) -> String {
-        let Self { plays, jobs, .. } = self;
-        let jobs = match jobs {
-            1 => "this one job".to_owned(),
-            jobs => format!("the {jobs} jobs in its cohort"),
-        };
-        let known = self.durations.iter();
-        let known: Vec<String> = match &*self.durations {
-            [Known { source, .. }] => vec![source.to_string()],
-            _ => known
-                .map(|known| format!("{} {}", known.jobs, known.source))
-                .collect(),
-        };
-        format!(
-            "8 of 10 jobs start within such a range ({plays} simulations of {jobs}{}; durations: {})",
-            if self.more_come {
-                " and of new jobs arriving as before"
-            } else {
-                ""
-            },
-            known.join(", ")
-        )
-    }
+/// What that follows from, in words.
+pub fn reason(estimate: &Estimate) -> String {
+    let Estimate { plays, jobs, .. } = estimate;
+    let jobs = match jobs {
+        1 => "this one job".to_owned(),
+        jobs => format!("the {jobs} jobs in its cohort"),
+    };
+    let known = estimate.durations.iter();
+    let known: Vec<String> = match &*estimate.durations {
+        [Known { source, .. }] => vec![source.to_string()],
+        _ => known
+            .map(|known| format!("{} {}", known.jobs, known.source))
+            .collect(),
+    };
+    format!(
+        "{} of 10 jobs start within such a range ({plays} simulations of {jobs}{}; durations: {})",
+        PERCENT / 10,
+        if estimate.more_come {
+            " and of new jobs arriving as before"
+        } else {
+            ""
+        },
+        known.join(", ")
+    )
 }

@@ -6,8 +6,8 @@ use serde::Serialize;
 
 use super::sizes::Sizes;
 use crate::simulate::basis::Basis;
-use crate::simulate::play::{Fate, Restart, Run, RunUsage};
 use crate::simulate::units::{Seconds, to_digits, units};
+use sluice_estimates::play::{Fate, Restart, Run, RunUsage};
 
 /// What stands for the ClusterQueue of a LocalQueue that doesn't exist.
 const NOWHERE: &str = "<none>";
@@ -194,7 +194,7 @@ impl<'a> Facts<'a> {
         } = basis;
         let job = jobs.get(index);
         let arrival = job.map_or(0, |job| job.arrival.as_millis());
-        let pods = job.map_or(0, crate::simulate::play::Job::pods);
+        let pods = job.map_or(0, sluice_estimates::play::Job::pods);
         let waited = job.is_some_and(|job| job.start.is_pending());
         let evicted = || {
             story

@@ -7,9 +7,9 @@ use serde::Serialize;
 use sluice_engine::Time;
 
 use crate::simulate::basis::{Basis, Owner};
-use crate::simulate::play::{Cell, Fate, Play, RunUsage};
 use crate::simulate::quotas::{Quotas, nominal};
 use crate::simulate::units::{Seconds, rounded, to_digits, units};
+use sluice_estimates::play::{Cell, Fate, Play, RunUsage};
 
 /// Steps of time in a series.
 pub const STEPS: usize = 240;

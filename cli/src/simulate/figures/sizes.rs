@@ -7,7 +7,7 @@ use std::sync::Arc;
 use sluice_crds::Quantity;
 use sluice_engine::PodSet;
 
-use crate::simulate::play::Job;
+use sluice_estimates::play::Job;
 
 /// Different requests that each are a size of their own; if there are more, they are put together.
 const SIZES_MAX: usize = 8;

@@ -1,5 +1,6 @@
 //! What would become of a new job, as text.
 
+use crate::simulate::estimate::{range, reason};
 use crate::simulate::explained_job::Outlook;
 use crate::simulate::what_if::{Assigned, Outcome, Preempted, WhatIf};
 use crate::table::{fields, or_none};
@@ -54,8 +55,8 @@ pub fn text(what_if: &WhatIf) -> String {
     }
     match (&what_if.start, &what_if.no_estimate) {
         (Some(start), _) => {
-            lines.push(("Start", start.range()));
-            lines.push(("Estimated", start.reason()));
+            lines.push(("Start", range(start)));
+            lines.push(("Estimated", reason(start)));
         }
         (None, Some(why)) => lines.push(("Start", format!("can't be estimated: {why}"))),
         (None, None) => {}
@@ -123,11 +124,11 @@ mod tests {
     use insta::assert_snapshot;
 
     use super::*;
-    use crate::simulate::durations::Source;
-    use crate::simulate::estimate::{Estimate, Known};
     use crate::simulate::explained_job::Names;
     use crate::simulate::units::Seconds;
     use crate::simulate::what_if::PodsAdmitted;
+    use sluice_estimates::durations::Source;
+    use sluice_estimates::estimate::{Estimate, Known};
 
     fn base(outcome: Outcome) -> WhatIf {
         WhatIf {

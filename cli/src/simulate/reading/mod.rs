@@ -41,10 +41,10 @@ use crate::read_object;
 use crate::report::ObjectReport;
 use crate::rules::queue_names::{QueueNames, has_unknown_queue, unknown_queue_note};
 use crate::rules::{self, Rules};
-use crate::simulate::durations::Durations;
 use crate::simulate::jobs::{InputJob, JOBS_MAX, Jobs};
 use crate::simulate::problem::{Failure, Problems};
 use crate::simulate::quotas::Quotas;
+use sluice_estimates::durations::Durations;
 
 /// What was seen in a cluster.
 #[derive(Debug, Clone, Default)]

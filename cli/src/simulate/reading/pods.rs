@@ -15,9 +15,9 @@ use sluice_translate::ReleasedPod;
 use super::annotations::{arrival, said_duration};
 use super::settings::{name_of, text};
 use crate::simulate::jobs::{Class, InputJob, Jobs, Priority, SeenJob};
-use crate::simulate::play::Start;
 use crate::simulate::quotas::Quotas;
 use crate::simulate::span::Moment;
+use sluice_estimates::play::Start;
 
 /// The job that a pod with this `view` stands for; none if it is not admitted by itself, is held by gates, or has ended.
 ///

@@ -20,11 +20,11 @@ use sluice_translate as translate;
 use super::annotations::{arrival, said_duration};
 use super::settings::{check_version, name_of, text};
 use crate::rules::strict;
-use crate::simulate::durations::{Durations, Seen};
 use crate::simulate::jobs::{Class, InputJob, Jobs, Priority, SeenJob};
-use crate::simulate::play::Start;
 use crate::simulate::quotas::Quotas;
 use crate::simulate::span::Moment;
+use sluice_estimates::durations::{Durations, Seen};
+use sluice_estimates::play::Start;
 
 /// What a group of pods is called as a kind.
 const POD_GROUP: &str = "PodGroup";

@@ -10,10 +10,10 @@ use sluice_engine::Time;
 use super::{arrived, seen};
 use crate::simulate::estimate::Question;
 use crate::simulate::jobs::{Jobs, to_play};
-use crate::simulate::play::tests::{job, queues, rules};
-use crate::simulate::play::{Fate, Job, Rules, play};
 use crate::simulate::quotas::{Quotas, settings};
 use crate::simulate::reading::{self, Given, Options};
+use crate::simulate::tests::plays::{job, queues, rules};
+use sluice_estimates::play::{Fate, Job, Rules, play};
 
 /// Jobs that are asked about at each moment.
 const ASKED: usize = 3;

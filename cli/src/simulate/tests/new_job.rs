@@ -6,10 +6,10 @@ use proptest::prelude::*;
 
 use super::{arrived, at, seen};
 use crate::simulate::jobs::InputJob;
-use crate::simulate::play::tests::any::{any_job, any_jobs, any_setup, config};
-use crate::simulate::play::tests::rules;
-use crate::simulate::play::{Job, Play, Rules, Start, play};
+use crate::simulate::tests::plays::any::{any_job, any_jobs, any_setup, config};
+use crate::simulate::tests::plays::rules;
 use crate::simulate::what_if::{Looked, Outcome, Terms, assigned, outcome};
+use sluice_estimates::play::{Job, Play, Rules, Start, play};
 
 fn rules_of(base: &Rules, until: sluice_engine::Time) -> Rules {
     Rules {

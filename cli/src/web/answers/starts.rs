@@ -9,6 +9,7 @@ use super::viewer::{Answer, Viewer};
 use super::waiting::QueueName;
 use crate::live::jobs::{Job, State};
 use crate::live::list::estimate_starts_beside;
+use crate::simulate::{range_of, reason_of};
 use crate::web::problem::{Problem, Problems, Reason};
 
 /// When jobs will start.
@@ -35,7 +36,7 @@ struct Start {
 impl Start {
     fn of(job: Job) -> Option<Self> {
         let (range, because) = match (job.start, job.no_estimate) {
-            (Some(start), _) => (Some(start.range()), start.reason()),
+            (Some(start), _) => (Some(range_of(&start)), reason_of(&start)),
             (None, Some(why)) => (None, why),
             (None, None) => return None,
         };

@@ -6,8 +6,7 @@ use std::time::Duration;
 use sluice_engine::Time;
 
 use super::chance::Chance;
-use crate::simulate::jobs::InputJob;
-use crate::simulate::span::Moment;
+use crate::standing::StandingJob;
 
 /// After this time they come again.
 const DAY: i64 = 24 * 3600 * 1000;
@@ -23,7 +22,7 @@ const PERIODS_MAX: i64 = 14;
 
 /// When jobs came.
 #[derive(Debug)]
-pub struct Arrivals {
+pub(super) struct Arrivals {
     /// The times with the numbers of the jobs that came.
     seen: Vec<(i64, usize)>,
     now: i64,
@@ -33,16 +32,15 @@ pub struct Arrivals {
 }
 
 impl Arrivals {
-    /// Those of `jobs` until now; none if too few are known.
-    pub fn of(jobs: &[&InputJob], now: Time) -> Option<Self> {
+    /// Those of `jobs` until now; none if too few are known. What came before `known_since` is not known as a whole.
+    pub(super) fn of(jobs: &[&StandingJob], now: Time, known_since: Option<Time>) -> Option<Self> {
         let now = now.as_millis();
         let earliest = now.saturating_sub(DAYS_MAX * DAY);
+        let earliest = known_since.map_or(earliest, |since| since.as_millis().max(earliest));
         let all = jobs.iter().enumerate();
         let seen: Vec<(i64, usize)> = all
-            .filter_map(|(index, job)| match job.arrival {
-                Some(Moment::At(at)) if (earliest..now).contains(&at) => Some((at, index)),
-                _ => None,
-            })
+            .map(|(index, job)| (job.created.as_millis(), index))
+            .filter(|(at, _)| (earliest..now).contains(at))
             .collect();
         let first = seen.iter().map(|(at, _)| *at).min()?;
         let window = now.saturating_sub(first);
@@ -61,7 +59,7 @@ impl Arrivals {
     /// Jobs that may come, by their numbers and times: each period is like one of those seen, and each job of that comes
     /// not at all, once, or twice. How many come in all is not known either: from half as many as were seen to half
     /// more.
-    pub fn coming(&self, chance: &mut Chance) -> Vec<(usize, Time)> {
+    pub(super) fn coming(&self, chance: &mut Chance) -> Vec<(usize, Time)> {
         let mut coming = Vec::new();
         let half_as_often = 250 + chance.thousandths() / 2;
         for period in 0..PERIODS_MAX {

@@ -13,10 +13,10 @@ use crate::simulate::basis::Owner;
 
 /// Two queues or three, and what holds for them.
 #[derive(Debug, Clone)]
-pub(in crate::simulate) struct Setup {
+pub(in crate::simulate::tests) struct Setup {
     queues: BTreeMap<&'static str, Manners>,
     cohort: bool,
-    pub(in crate::simulate) fair_sharing: Option<Vec<FairPreemption>>,
+    pub(in crate::simulate::tests) fair_sharing: Option<Vec<FairPreemption>>,
 }
 
 /// What a queue has, may do to others, and is due.
@@ -28,7 +28,7 @@ struct Manners {
 }
 
 impl Setup {
-    pub(in crate::simulate) fn quotas(&self) -> Quotas {
+    pub(in crate::simulate::tests) fn quotas(&self) -> Quotas {
         let cpus = self.queues.iter().map(|(name, queue)| (*name, queue.cpu));
         queues(&cpus.collect::<Vec<_>>(), self.cohort, |queue| {
             if let Some(manners) = self.queues.get(queue.name.as_str()) {
@@ -71,7 +71,7 @@ fn is_usual() -> bool {
 }
 
 /// The same plays each time; or others, if `PROPTEST_RNG_SEED` is set, and more, if `PROPTEST_CASES` is.
-pub(in crate::simulate) fn config() -> ProptestConfig {
+pub(in crate::simulate::tests) fn config() -> ProptestConfig {
     let mut config = ProptestConfig {
         failure_persistence: None,
         ..ProptestConfig::default()
@@ -86,12 +86,12 @@ pub(in crate::simulate) fn config() -> ProptestConfig {
 }
 
 /// Some that all come at about the same time, or many that come one after the other.
-pub(in crate::simulate) fn any_jobs() -> impl Strategy<Value = Vec<Job>> {
+pub(in crate::simulate::tests) fn any_jobs() -> impl Strategy<Value = Vec<Job>> {
     let jobs = |arrivals: i64, count| proptest::collection::vec(any_job(arrivals), count);
     prop_oneof![jobs(3, 1..8), jobs(80, 1..8), jobs(200, 1..40)]
 }
 
-pub(in crate::simulate) fn any_job(arrivals: i64) -> impl Strategy<Value = Job> {
+pub(in crate::simulate::tests) fn any_job(arrivals: i64) -> impl Strategy<Value = Job> {
     let one = (
         prop_oneof![
             8 => Just("a"),
@@ -111,7 +111,7 @@ pub(in crate::simulate) fn any_job(arrivals: i64) -> impl Strategy<Value = Job> 
     })
 }
 
-pub(in crate::simulate) fn any_setup() -> impl Strategy<Value = Setup> {
+pub(in crate::simulate::tests) fn any_setup() -> impl Strategy<Value = Setup> {
     let fair_sharing = proptest::option::of(any_fairness());
     let queues = (
         any_manners(4),

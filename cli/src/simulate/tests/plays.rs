@@ -3,24 +3,26 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use sluice_engine::{
-    ClusterQueue, Flavor, FlavorQuotas, LocalQueue, LocalQueueKey, PodSet, Preemption,
-    QueueingStrategy, Quota, ReclaimWithinCohort, ResourceGroup, Settings, WithinClusterQueue,
+    Amount, ClusterQueue, Flavor, FlavorQuotas, LocalQueue, LocalQueueKey, PodSet, Preemption,
+    QueueingStrategy, Quota, ReclaimWithinCohort, ResourceGroup, Settings, Time,
+    WithinClusterQueue,
 };
+use sluice_estimates::play::{Cut, Fate, Job, Play, Restart, Rules, Start, play};
 
-use super::*;
 use crate::simulate::basis::Basis;
 use crate::simulate::figures::Figures;
 use crate::simulate::jobs::{InputJob, Priority};
 use crate::simulate::quotas::Quotas;
 use crate::simulate::span::Moment;
 
-pub(in crate::simulate) mod any;
+pub(in crate::simulate::tests) mod any;
 mod rivals;
 
 /// Queues with so much cpu each, all in one cohort if `cohort`.
-pub(in crate::simulate) fn queues(
+pub(in crate::simulate::tests) fn queues(
     cpus: &[(&str, i128)],
     cohort: bool,
     change: impl Fn(&mut ClusterQueue),
@@ -62,7 +64,7 @@ pub(in crate::simulate) fn queues(
 
 /// A job: its queue, when it comes, how long it takes, how many pods of one cpu it has, and how many will
 /// do, all in whole numbers; and its priority.
-pub(in crate::simulate) fn job(
+pub(in crate::simulate::tests) fn job(
     queue: &str,
     arrival: i64,
     duration: u64,
@@ -85,7 +87,7 @@ pub(in crate::simulate) fn job(
     }
 }
 
-pub(in crate::simulate) fn rules() -> Rules {
+pub(in crate::simulate::tests) fn rules() -> Rules {
     Rules {
         settings: Settings::new(Amount::new(1)),
         eviction: Duration::from_secs(30),

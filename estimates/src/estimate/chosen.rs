@@ -3,17 +3,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use sluice_engine::Time;
-
 use super::answer::{Estimate, JOBS_MAX, Known, NoEstimate};
 use super::arrivals::Arrivals;
 use super::chance::Chance;
-use crate::simulate::durations::{Likely, Source};
-use crate::simulate::jobs::{InputJob, to_play};
-use crate::simulate::play::Job;
-use crate::simulate::quotas::Quotas;
-use crate::simulate::reading::Input;
-use crate::simulate::units::Seconds;
+use crate::durations::{Likely, Source};
+use crate::play::{Job, Start};
+use crate::seconds::Seconds;
+use crate::standing::{StandingJob, Tree, to_play};
 
 /// The parts of all plays, in hundredths, before and after which 1 of 10 jobs starts each: what happens differs more than
 /// plays do, as nobody knows what is not seen.
@@ -23,23 +19,11 @@ const LATEST: usize = 95;
 /// early or late together.
 const TOGETHER: u16 = 600;
 
-/// What a job shares quota with, by name; none if it is in no ClusterQueue.
-pub(super) fn tree_of(job: &InputJob, quotas: &Quotas) -> Option<String> {
-    let queue = job.cluster_queue(quotas)?;
-    Some(quotas.root_of(queue).map_or_else(
-        || format!("ClusterQueue {queue}"),
-        |root| format!("cohort {root}"),
-    ))
-}
-
 /// The jobs that are played.
 #[derive(Debug, Default)]
 pub(super) struct Chosen<'a> {
-    pub(super) input: Vec<InputJob>,
     pub(super) jobs: Vec<Job>,
     likely: Vec<(Source, Likely<'a>)>,
-    /// Those in question, in their order.
-    pub(super) targets: Vec<usize>,
     /// When jobs came that were seen.
     arrivals: Option<Arrivals>,
     /// These jobs as they would come anew, and how long they would run.
@@ -50,85 +34,69 @@ pub(super) struct Chosen<'a> {
 }
 
 impl<'a> Chosen<'a> {
-    /// The jobs that the jobs in question share quota with: those of their tree.
+    /// The jobs of a tree. Some of them are in question.
     ///
     /// # Errors
-    /// There are too many, or it is not known how long one of them runs.
-    pub(super) fn of(
-        input: &'a Input,
-        tree: Option<&str>,
-        asked: &[usize],
-        (duration, now): (Option<Duration>, Time),
-    ) -> Result<Self, NoEstimate> {
-        let Input {
-            jobs,
-            finished,
-            quotas,
+    /// There are too many, or it is not known how long some of them run.
+    pub(super) fn of(tree: &'a Tree<'a>, asked: &[usize]) -> Result<Self, NoEstimate> {
+        let Tree {
+            now,
             durations,
+            default,
             ..
-        } = input;
-        let is_of_tree = |job: &InputJob| tree_of(job, quotas).as_deref() == tree;
-        let mut numbers = BTreeMap::new();
-        let mut chosen = Chosen::default();
-        let mut unknown: Vec<&str> = Vec::new();
-        for (number, job) in jobs.all().iter().enumerate() {
-            if !is_of_tree(job) {
-                continue;
-            }
-            numbers.insert(number, chosen.input.len());
-            match durations.likely(job.asked(now), duration) {
-                Some(likely) => chosen.likely.push(likely),
+        } = *tree;
+        let mut likely = Vec::new();
+        let mut unknown = Vec::new();
+        for (number, job) in tree.jobs.iter().enumerate() {
+            match durations.likely(job.asked(now), default) {
+                Some(known) => likely.push(known),
                 // How long one job runs has no bearing on when itself starts.
                 None if *asked == [number] => {
-                    let at_once = Likely::Known(Duration::ZERO);
-                    chosen.likely.push((Source::Any, at_once));
+                    likely.push((Source::Any, Likely::Known(Duration::ZERO)));
                 }
-                None => unknown.push(&job.name),
+                None => unknown.push(number),
             }
-            chosen.input.push(job.clone());
         }
-        // By name: jobs of one moment come in no order that anybody would know again.
-        if let Some(first) = unknown.iter().min() {
-            return Err(NoEstimate::NoDurations {
-                jobs: unknown.len(),
-                first: (*first).to_owned(),
-            });
+        if !unknown.is_empty() {
+            return Err(NoEstimate::NoDurations(unknown));
         }
-        if JOBS_MAX < chosen.input.len() {
-            return Err(NoEstimate::TooManyJobs(chosen.input.len()));
+        if JOBS_MAX < tree.jobs.len() {
+            return Err(NoEstimate::TooManyJobs(tree.jobs.len()));
         }
-        let targets = asked.iter().map(|number| numbers.get(number).copied());
-        chosen.targets = targets
-            .collect::<Option<_>>()
-            .ok_or(NoEstimate::NotQueued)?;
-        chosen.jobs = to_play(&chosen.input, quotas, Duration::ZERO, Some(now));
-        let ended = finished.iter().filter(|job| is_of_tree(job));
-        let known: Vec<&InputJob> = chosen.input.iter().chain(ended).collect();
-        chosen.arrivals = Arrivals::of(&known, now);
-        let mut sorts = BTreeMap::new();
+        if asked.iter().any(|number| tree.jobs.len() <= *number) {
+            return Err(NoEstimate::NotQueued);
+        }
+        let known: Vec<&StandingJob> = tree.jobs.iter().chain(tree.finished).collect();
+        let arrivals = Arrivals::of(&known, now, tree.known_since);
+        let mut numbers = BTreeMap::new();
+        let mut sorts = Vec::with_capacity(known.len());
         for job in &known {
-            let next = sorts.len();
-            let sort = sorts.entry((&job.queue, &job.kind, &job.pod_sets));
-            chosen.sorts.push(*sort.or_insert(next));
+            let next = numbers.len();
+            let sort = numbers.entry((&job.queue, &job.kind, &job.pod_sets));
+            sorts.push(*sort.or_insert(next));
         }
-        chosen.sorts_len = sorts.len();
         // Whatever comes is like one of these, but new.
-        let known: Vec<InputJob> = known
-            .into_iter()
-            .map(|job| InputJob {
-                seen: None,
-                ..job.clone()
-            })
-            .collect();
-        chosen.alike = known
-            .iter()
-            .zip(to_play(&known, quotas, Duration::ZERO, Some(now)))
-            .map(|(job, played)| {
-                let likely = durations.likely(job.asked(now), duration);
-                (played, likely.map(|(_, likely)| likely))
-            })
-            .collect();
-        Ok(chosen)
+        let anew = known.iter().map(|job| StandingJob {
+            id: None,
+            start: Start::Pending,
+            ..(*job).clone()
+        });
+        let anew: Vec<StandingJob> = anew.collect();
+        let likely_of = |job: &StandingJob| {
+            let likely = durations.likely(job.asked(now), default);
+            likely.map(|(_, likely)| likely)
+        };
+        let alike = to_play(anew.iter(), now);
+        let alike = anew.iter().zip(alike);
+        let alike = alike.map(|(job, played)| (played, likely_of(job)));
+        Ok(Self {
+            jobs: to_play(tree.jobs.iter(), now),
+            likely,
+            arrivals,
+            alike: alike.collect(),
+            sorts_len: numbers.len(),
+            sorts,
+        })
     }
 
     /// The estimate of a job that started so many milliseconds from now in each of the plays.
@@ -190,30 +158,24 @@ impl<'a> Chosen<'a> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]
     fn a_range_is_called_by_its_ends() {
-        let fields = |starts: Vec<Option<i64>>| {
+        let ends = |starts: Vec<Option<i64>>| {
             let estimate = Chosen::default().estimate(100, starts);
-            let mut fields = serde_json::to_value(estimate).unwrap();
-            fields
-                .as_object_mut()
-                .unwrap()
-                .retain(|name, _| name.ends_with("Seconds"));
-            fields
+            let Estimate {
+                earliest_seconds,
+                median_seconds,
+                latest_seconds,
+                ..
+            } = estimate;
+            [earliest_seconds, median_seconds, latest_seconds]
         };
+        let after = |seconds: i64| Some(Seconds(seconds * 1000));
         let all = (1..=100).map(|second| Some(second * 1000)).collect();
-        assert_eq!(
-            fields(all),
-            json!({"earliestSeconds": 5, "medianSeconds": 50, "latestSeconds": 95})
-        );
+        assert_eq!(ends(all), [after(5), after(50), after(95)]);
         let some = (1..=100).map(|second| (second <= 60).then_some(second * 1000));
-        assert_eq!(
-            fields(some.collect()),
-            json!({"earliestSeconds": 5, "medianSeconds": 50})
-        );
+        assert_eq!(ends(some.collect()), [after(5), after(50), None]);
     }
 }

@@ -1,5 +1,5 @@
 //! Plays jobs through the engine in virtual time: arrivals in, what became of each job out. Pure: no
-//! files, no clock, no chance, no text. What follows from a play is worked out in `figures`.
+//! files, no clock, no chance, no text.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
@@ -15,8 +15,6 @@ pub use model::{
 };
 
 mod model;
-#[cfg(test)]
-pub(super) mod tests;
 
 /// Runs that a play may have beside four for each job. Evictions that never come to an end would
 /// fill the memory.
