@@ -66,4 +66,5 @@ pub use api::status::{
 pub use api::time::Time;
 pub use api::workload::{Admission, PodSet, PodSetAssignment, Workload, WorkloadState};
 pub use explain::holders::{Holder, Holders};
+pub use explain::standing::{Standing, StandingState};
 pub use state::engine::Engine;

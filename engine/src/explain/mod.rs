@@ -10,5 +10,6 @@ pub(crate) mod not_preempted;
 pub(crate) mod outlook;
 pub(crate) mod pending;
 pub(crate) mod queue_status;
+pub(crate) mod standing;
 pub(crate) mod tree;
 pub(crate) mod trials;

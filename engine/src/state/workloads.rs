@@ -91,7 +91,7 @@ impl Engine {
                 ..info.clone()
             };
             // `take_workload` releases the shape, but it is still in use here.
-            let shape = self.shapes.acquire(info.shape.pod_sets.clone());
+            let shape = self.shapes.acquire(info.shape.pod_sets.to_vec());
             // In both trees, as above.
             self.end_preemption_round_of(id);
             self.take_workload(id);

@@ -26,7 +26,7 @@ pub(crate) struct ShapeId(u64);
 #[derive(Debug)]
 pub(crate) struct Shape {
     pub(crate) id: ShapeId,
-    pub(crate) pod_sets: Vec<PodSet>,
+    pub(crate) pod_sets: Arc<[PodSet]>,
     /// The sum of all requests, pods included: what is above zero. Empty if the requests are not valid.
     pub(crate) requests: Box<[(ResourceName, Amount)]>,
     /// Why the requests are not valid. Such a workload is never queued.
@@ -108,7 +108,7 @@ impl Shapes {
         };
         let shape = Arc::new(Shape {
             id: ShapeId(self.next),
-            pod_sets,
+            pod_sets: pod_sets.into(),
             requests,
             problem,
         });
@@ -120,12 +120,12 @@ impl Shapes {
     /// The shape has one user less. Says whether it had any.
     #[must_use]
     pub(crate) fn release(&mut self, shape: &Shape) -> bool {
-        let Some(users) = self.users.get_mut(shape.pod_sets.as_slice()) else {
+        let Some(users) = self.users.get_mut(&*shape.pod_sets) else {
             return false;
         };
         *users = users.saturating_sub(1);
         if *users == 0 {
-            self.users.remove(shape.pod_sets.as_slice());
+            self.users.remove(&*shape.pod_sets);
         }
         true
     }
