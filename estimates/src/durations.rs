@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use sluice_engine::{LocalQueueKey, PodSet};
 
 /// So many that have finished are needed to go by what they have in common. If all together are fewer, all count.
@@ -34,7 +34,7 @@ pub struct Seen {
 }
 
 /// Where a duration comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Source {
     /// The job says it.
     Said,

@@ -9,12 +9,14 @@
 //! | `play` | jobs through the engine in virtual time: what became of each |
 //! | `durations` | how long jobs run that have finished, and what follows for jobs like them |
 //! | `standing` | the jobs of a cohort tree as they stand |
+//! | `finished` | jobs that have finished, as far as they are kept |
 //! | `estimate` | when some of them will start, by many plays |
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
 pub mod durations;
 pub mod estimate;
+pub mod finished;
 pub mod play;
 pub mod seconds;
 pub mod standing;
