@@ -44,7 +44,9 @@ use crate::process::metrics::Metrics;
 use crate::process::notices::Notices;
 use crate::process::pulse::Pulse;
 use crate::process::{clock, health};
-use crate::visibility::{self, ASKED_MAX, Asked, Asker, Explainer, ViewCache, Visibility};
+use crate::visibility::{
+    self, ASKED_MAX, Asked, Asker, Estimator, Explainer, ViewCache, Visibility,
+};
 
 /// How long the controller may take to end what it has under way.
 const STEP_DOWN: Duration = Duration::from_secs(20);
@@ -286,9 +288,11 @@ impl Replica {
         self.election.advertise(port.address());
         let asker = Asker::new(self.asks.clone());
         let view_cache = ViewCache::open(asker.clone(), stop.clone());
-        let explainer = Explainer::new(asker, view_cache.clone());
+        let explainer = Explainer::new(asker.clone(), view_cache.clone());
+        let estimator = Estimator::new(asker);
+        let leader = self.election.leader();
         let basis = visibility::Basis {
-            router: visibility::router(view_cache, explainer, self.election.leader()),
+            router: visibility::router(view_cache, explainer, estimator, leader),
             slot,
             tls,
             client: self.clients.write.clone(),

@@ -137,7 +137,7 @@ impl Controller {
 
     /// Whether the ClusterQueue of a Workload keeps pods that nobody would make again: the one that
     /// admitted it, else the one that it waits for.
-    fn keeps(&self, queue: &LocalQueueKey, workload: &WorkloadRecord) -> bool {
+    pub(super) fn keeps(&self, queue: &LocalQueueKey, workload: &WorkloadRecord) -> bool {
         match &workload.status.admission {
             Some(admission) => (self.cluster).keeps_not_restartable(&admission.cluster_queue),
             None => self.cluster.local_queue_keeps_not_restartable(queue),

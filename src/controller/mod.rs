@@ -35,6 +35,7 @@
 //! | `AwaitedPods` | jobs whose next pod is waited for | `decisions/pods_to_come.rs` |
 //! | `GoneMembers` | pods of groups that are gone: those that had succeeded, and whose they were | `decisions/gone_members.rs` |
 //! | `Recorder`, `PendingReasons`, `Reports`, `Statuses`, `UnreadableObjects` | what users have been told | `reports/` |
+//! | `FinishedJobs` | how long jobs ran and when they came, for estimates | `sluice_estimates` |
 //! | `Decided`, `Levels` | what metrics are made of | `reports/turns.rs`, `reports/levels.rs` |
 //!
 //! Must not know clients or clocks but in `shell`. Uses all other folders.
@@ -65,6 +66,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::jiff::SignedDuration;
 use sluice_engine::{Engine, Settings};
+use sluice_estimates::finished::FinishedJobs;
 use sluice_gates::ManagedNamespaces;
 use sluice_kinds::aliases::KeyAliases;
 use sluice_kinds::devices::DeviceClasses;
@@ -244,6 +246,7 @@ pub struct Controller {
     decided: Decided,
     unreadable: UnreadableObjects,
     levels: Levels,
+    finished: Arc<FinishedJobs>,
 }
 
 impl Controller {
@@ -302,6 +305,7 @@ impl Controller {
             decided: Decided::default(),
             unreadable: UnreadableObjects::default(),
             levels: Levels::new(options.local_queue_metrics),
+            finished: Arc::default(),
             metrics,
             recorder: Recorder::default(),
             now,

@@ -292,6 +292,7 @@ impl Controller {
         let before = known.and_then(|known| known.owner.as_ref());
         let before = before.map(|owner| owner.subject.clone());
         let held_quota = known.is_some_and(WorkloadRecord::holds_quota);
+        let had_finished = known.is_some_and(|known| !is_new && known.is_finished());
         let replaced = known.filter(|_| is_new).cloned();
         if !self.objects.put_workload(key.clone(), record) {
             return;
@@ -301,6 +302,9 @@ impl Controller {
         }
         if is_new && let Some(record) = self.objects.workload(&key) {
             self.tell_queued(&key, record);
+        }
+        if !had_finished {
+            self.note_finished(&key);
         }
         let subject = owner.map(|owner| owner.subject);
         // Somebody has edited the reference or the name of the job in it: who had this Workload has none now.

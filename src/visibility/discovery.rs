@@ -48,6 +48,12 @@ const EXPLANATION: Subresource = Subresource {
     has_pages: false,
 };
 
+const ESTIMATE: Subresource = Subresource {
+    name: "estimate",
+    kind: "StartEstimate",
+    has_pages: false,
+};
+
 /// All resources.
 pub const RESOURCES: [Resource; 5] = [
     Resource {
@@ -72,13 +78,13 @@ pub const RESOURCES: [Resource; 5] = [
         name: "pods",
         kind: "Pod",
         is_namespaced: true,
-        subresources: &[EXPLANATION],
+        subresources: &[ESTIMATE, EXPLANATION],
     },
     Resource {
         name: "workloads",
         kind: "Workload",
         is_namespaced: true,
-        subresources: &[EXPLANATION],
+        subresources: &[ESTIMATE, EXPLANATION],
     },
 ];
 

@@ -7,6 +7,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::{sleep, timeout};
 
 use super::cohorts::taken::TakenTree;
+use super::estimated::taken::{StandingWorkload, TakenJobs};
 use super::explained::findings::{Findings, WorkloadRef};
 use super::pending::queue_ref::{QueueRef, Taken};
 use super::problem::Problem;
@@ -42,6 +43,20 @@ pub enum Asked {
         /// What was found.
         reply: oneshot::Sender<Option<TakenTree>>,
     },
+    /// How far a workload has come, and with whom it shares quota.
+    Standing {
+        /// Which one.
+        named: WorkloadRef,
+        /// What was found.
+        reply: oneshot::Sender<Option<Box<StandingWorkload>>>,
+    },
+    /// The jobs and queues of the tree of cohorts that a node is in.
+    Jobs {
+        /// Which node.
+        of: NodeName,
+        /// What was found.
+        reply: oneshot::Sender<Option<Box<TakenJobs>>>,
+    },
 }
 
 impl Asked {
@@ -51,6 +66,8 @@ impl Asked {
             Self::Pending { reply, .. } => reply.is_closed(),
             Self::Workload { reply, .. } => reply.is_closed(),
             Self::Tree { reply, .. } => reply.is_closed(),
+            Self::Standing { reply, .. } => reply.is_closed(),
+            Self::Jobs { reply, .. } => reply.is_closed(),
         }
     }
 }

@@ -10,6 +10,7 @@ use tokio::sync::watch;
 
 use super::caller::{Caller, Callers};
 use super::discovery;
+use super::estimator::Estimator;
 use super::explained::findings::WorkloadRef;
 use super::explainer::Explainer;
 use super::openapi::documents::{self, Document, OpenApiDocuments};
@@ -25,6 +26,7 @@ use crate::process::lease::Leader;
 struct Reception {
     view_cache: ViewCache,
     explainer: Explainer,
+    estimator: Estimator,
     callers: Callers,
     leader: watch::Receiver<Leader>,
 }
@@ -33,6 +35,7 @@ struct Reception {
 pub fn router(
     view_cache: ViewCache,
     explainer: Explainer,
+    estimator: Estimator,
     leader: watch::Receiver<Leader>,
 ) -> Router {
     let root = discovery::root();
@@ -40,8 +43,8 @@ pub fn router(
     let of_cluster_queue = format!("{root}/clusterqueues/{{name}}/pendingworkloads");
     let of_local_queue =
         format!("{root}/namespaces/{{namespace}}/localqueues/{{name}}/pendingworkloads");
-    let of_workload = format!("{root}/namespaces/{{namespace}}/workloads/{{name}}/explanation");
-    let of_pod = format!("{root}/namespaces/{{namespace}}/pods/{{name}}/explanation");
+    let workload_path = format!("{root}/namespaces/{{namespace}}/workloads/{{name}}");
+    let pod_path = format!("{root}/namespaces/{{namespace}}/pods/{{name}}");
     let OpenApiDocuments { v2, index, v3 } = OpenApiDocuments::new();
     let router = Router::new()
         .route("/openapi/v2", document(v2))
@@ -61,13 +64,16 @@ pub fn router(
         .route(&of_local_queue, get(local_queue))
         .route(&format!("{root}/cohorts/{{name}}/tree"), get(cohort_tree))
         .route(&format!("{root}/clusterqueues/{{name}}/tree"), get(tree))
-        .route(&of_workload, get(workload))
-        .route(&of_pod, get(pod))
+        .route(&format!("{workload_path}/explanation"), get(workload))
+        .route(&format!("{pod_path}/explanation"), get(pod))
+        .route(&format!("{workload_path}/estimate"), get(workload_start))
+        .route(&format!("{pod_path}/estimate"), get(pod_start))
         .fallback(|| async { Problem::NoSuchPath })
         .method_not_allowed_fallback(|| async { Problem::Method })
         .with_state(Reception {
             view_cache,
             explainer,
+            estimator,
             callers: Callers::default(),
             leader,
         })
@@ -128,6 +134,28 @@ async fn pod(
     reception.explain(&caller, &form, named).await
 }
 
+async fn workload_start(
+    State(reception): State<Reception>,
+    caller: Caller,
+    form: Form,
+    Path((namespace, name)): Path<(String, String)>,
+) -> Result<Response, Problem> {
+    let (namespace, name) = (namespace.into(), name.into());
+    let named = WorkloadRef::Workload { namespace, name };
+    reception.estimate(&caller, &form, named).await
+}
+
+async fn pod_start(
+    State(reception): State<Reception>,
+    caller: Caller,
+    form: Form,
+    Path((namespace, name)): Path<(String, String)>,
+) -> Result<Response, Problem> {
+    let (namespace, name) = (namespace.into(), name.into());
+    let named = WorkloadRef::Pod { namespace, name };
+    reception.estimate(&caller, &form, named).await
+}
+
 async fn cohort_tree(
     State(reception): State<Reception>,
     caller: Caller,
@@ -173,6 +201,18 @@ impl Reception {
         let _question = self.callers.ask(caller)?;
         let explained = self.explainer.explain(caller, named).await?;
         Ok(form.answer(&explained))
+    }
+
+    async fn estimate(
+        &self,
+        caller: &Caller,
+        form: &Form,
+        named: WorkloadRef,
+    ) -> Result<Response, Problem> {
+        self.leads()?;
+        let _question = self.callers.ask(caller)?;
+        let estimate = self.estimator.estimate(caller, named).await?;
+        Ok(form.answer(&estimate))
     }
 
     async fn pending(

@@ -38,10 +38,7 @@ impl Finding {
 impl Controller {
     /// Begins to find out how a workload stands. None if there is no such workload.
     pub(in crate::controller) fn begin_finding(&self, named: &WorkloadRef) -> Option<Finding> {
-        let stated = match named {
-            WorkloadRef::Workload { namespace, name } => self.stated_workload(namespace, name)?,
-            WorkloadRef::Pod { namespace, name } => self.stated_pod(namespace, name)?,
-        };
+        let stated = self.stated_of(named)?;
         let pending = Some(&stated.id).filter(|_| stated.state == State::Pending);
         Some(Finding {
             findings: Findings {
@@ -75,6 +72,14 @@ impl Controller {
         }
         finding.named = holders.found().len();
         is_end || HOLDERS_MAX < finding.named
+    }
+
+    /// How far a workload has come, and why.
+    pub(in crate::controller) fn stated_of(&self, named: &WorkloadRef) -> Option<Stated> {
+        match named {
+            WorkloadRef::Workload { namespace, name } => self.stated_workload(namespace, name),
+            WorkloadRef::Pod { namespace, name } => self.stated_pod(namespace, name),
+        }
     }
 
     fn stated_workload(&self, namespace: &Arc<str>, name: &Arc<str>) -> Option<Stated> {

@@ -12,6 +12,7 @@ mod gate_statuses;
 mod job_kinds;
 pub(super) mod levels;
 pub(super) mod progress;
+pub(super) mod standing;
 pub(super) mod statuses;
 pub(super) mod tree;
 pub(super) mod turns;

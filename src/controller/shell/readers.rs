@@ -1,6 +1,6 @@
 //! Answers readers between two cycles, a part at a time: the answers under way take turns, so that nobody who asks about
-//! one workload waits until a long list is taken. What they are told is `reports/waiting.rs`, `reports/finding.rs`
-//! and `reports/tree.rs`.
+//! one workload waits until a long list is taken. What they are told is `reports/waiting.rs`, `reports/finding.rs`,
+//! `reports/tree.rs` and `reports/standing.rs`.
 
 use std::collections::VecDeque;
 
@@ -8,13 +8,15 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::controller::Controller;
 use crate::controller::reports::finding::Finding;
+use crate::controller::reports::standing::TakingJobs;
 use crate::controller::reports::tree::TakingTree;
 use crate::controller::reports::waiting::Taking;
-use crate::visibility::{Asked, Findings, Taken, TakenTree};
+use crate::visibility::{Asked, Findings, Taken, TakenJobs, TakenTree};
 
 /// Workloads that are looked at between two cycles: 3 ms in a debug build.
 const LOOKED_AT: usize = 1000;
-/// Answers that may be under way. Those who ask for lists do so one at a time, and so do those who ask for explanations.
+/// Answers that may be under way. Those who ask for lists do so one at a time, and so do those who ask for explanations, and for
+/// estimates.
 const UNDER_WAY_MAX: usize = 4;
 
 /// Those who ask, and what is being looked at for some of them.
@@ -29,6 +31,7 @@ enum Answering {
     Pending(Box<Taking>, oneshot::Sender<Option<Taken>>),
     Workload(Box<Finding>, oneshot::Sender<Option<Box<Findings>>>),
     Tree(Box<TakingTree>, oneshot::Sender<Option<TakenTree>>),
+    Jobs(Box<TakingJobs>, oneshot::Sender<Option<Box<TakenJobs>>>),
 }
 
 impl Answering {
@@ -38,6 +41,7 @@ impl Answering {
             Self::Pending(_, reply) => reply.is_closed(),
             Self::Workload(_, reply) => reply.is_closed(),
             Self::Tree(_, reply) => reply.is_closed(),
+            Self::Jobs(_, reply) => reply.is_closed(),
         }
     }
 }
@@ -102,6 +106,14 @@ fn begin(asked: Asked, controller: &Controller) -> Option<Answering> {
             Some(taking) => return Some(Answering::Tree(Box::new(taking), reply)),
             None => drop(reply.send(None)),
         },
+        Asked::Standing { named, reply } => {
+            let standing = controller.standing_workload(&named);
+            drop(reply.send(standing.map(Box::new)));
+        }
+        Asked::Jobs { of, reply } => match controller.begin_jobs(&of) {
+            Some(taking) => return Some(Answering::Jobs(Box::new(taking), reply)),
+            None => drop(reply.send(None)),
+        },
     }
     None
 }
@@ -129,6 +141,12 @@ fn go_on(answering: Answering, controller: &Controller) -> Option<Answering> {
                 return Some(Answering::Tree(taking, reply));
             }
             let _ = reply.send(Some(taking.end()));
+        }
+        Answering::Jobs(mut taking, reply) => {
+            if !controller.go_on_jobs(&mut taking, LOOKED_AT) {
+                return Some(Answering::Jobs(taking, reply));
+            }
+            let _ = reply.send(Some(Box::new(taking.end())));
         }
     }
     None

@@ -40,6 +40,7 @@ mod pods_to_come;
 mod readers;
 mod replies;
 mod requeued;
+mod standing;
 mod turns;
 mod unqueued;
 mod unreadable;

@@ -15,6 +15,7 @@ use crate::visibility::cohorts::quota_tree::QuotaTree;
 use crate::visibility::discovery::{
     GROUP, RESOURCES, Resource, Subresource, VERSION, only_subresources, root,
 };
+use crate::visibility::estimated::start_estimate::StartEstimate;
 use crate::visibility::explained::explanation::WorkloadExplanation;
 use crate::visibility::pending::summary::PendingWorkloadsSummary;
 
@@ -127,6 +128,7 @@ fn schemas(style: Style) -> Value {
             schema::of::<PendingWorkloadsSummary>(),
         ),
         ("QuotaTree", schema::of::<QuotaTree>()),
+        ("StartEstimate", schema::of::<StartEstimate>()),
         ("WorkloadExplanation", schema::of::<WorkloadExplanation>()),
     ] {
         let schema = and(
@@ -283,7 +285,7 @@ mod tests {
         }
         let written = schemas(Style::V3);
         let schemas = written.as_object().unwrap();
-        assert_eq!(schemas.len(), 3 + RESOURCES.len());
+        assert_eq!(schemas.len(), 4 + RESOURCES.len());
         for (name, schema) in schemas {
             assert_ne!(schema["description"], Value::Null, "{name}");
             look(name, schema);

@@ -87,7 +87,8 @@ fn mk_paths(asks: mpsc::Sender<Asked>, leader: watch::Receiver<Leader>) -> Route
     let view_cache = ViewCache::open(asker.clone(), CancellationToken::new());
     router(
         view_cache.clone(),
-        Explainer::new(asker, view_cache),
+        Explainer::new(asker.clone(), view_cache),
+        Estimator::new(asker),
         leader,
     )
 }

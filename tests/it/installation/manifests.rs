@@ -100,6 +100,8 @@ create workloadpriorityclasses: - - -
 create gates: - - -
 get clusterqueues: - - -
 get localqueues.visibility.sluice.dev/pendingworkloads: y y y
+get workloads.visibility.sluice.dev/estimate: y y y
+get pods.visibility.sluice.dev/estimate: y y y
 get workloads.visibility.sluice.dev/explanation: y y y
 get pods.visibility.sluice.dev/explanation: y y y
 get clusterqueues.visibility.sluice.dev/pendingworkloads: - - -

@@ -246,6 +246,12 @@ async fn a_replica_that_does_not_lead_passes_on_and_takes_over() -> Result<()> {
         let all = format!("clusterqueues/{}/pendingworkloads", scene.ns);
         let in_order = expected(&[("secret", 0, 0), ("own", 1, 0), ("last", 2, 1)]);
         see(scene, None, &all, |found| names(found) == in_order).await?;
+        let items = see(scene, None, &all, |_| true).await?["items"].take();
+        let own = items[1]["metadata"]["name"].as_str().unwrap_or_default();
+        let estimate = format!("namespaces/{}/workloads/{own}/estimate", scene.ns);
+        // No job has finished.
+        let is_told = |found: &Value| found["reason"] == "NoFinishedJobs";
+        see(scene, None, &estimate, is_told).await?;
         let log = std::fs::read_to_string(&follower.log)?;
         ensure!(!log.contains(" leading"), "{log}");
 

@@ -84,6 +84,13 @@ async fn kubectl_explains_what_is_answered_and_the_api_server_finds_all_document
                 ["canEverBeAdmitted\t<boolean>", "if nothing else used quota"],
             ),
             (
+                "workloads.estimate",
+                [
+                    "percent\t<integer>",
+                    "so many are to start within the range",
+                ],
+            ),
+            (
                 "pods.explanation.state",
                 ["ENUM:\n    Gated", "gates hold it before its queue"],
             ),
