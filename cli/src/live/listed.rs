@@ -115,11 +115,23 @@ impl Unseen {
 /// # Errors
 /// Why it does not.
 pub async fn visible<T: DeserializeOwned>(client: &Client, path: &str) -> Result<T, Unseen> {
+    visible_within(VISIBLE_DEADLINE, client, path).await
+}
+
+/// The same, for what may take so long to be worked out.
+///
+/// # Errors
+/// Why it does not say it.
+pub async fn visible_within<T: DeserializeOwned>(
+    deadline: Duration,
+    client: &Client,
+    path: &str,
+) -> Result<T, Unseen> {
     let uri = format!("/apis/{VISIBILITY}/v1alpha1/{path}");
     let request = http::Request::get(uri).body(Vec::new());
     let request = request.map_err(|error| Unseen::NoAnswer(error.to_string()))?;
     let what = format!("ask {VISIBILITY}");
-    let answer = answer_within(VISIBLE_DEADLINE, what, client.request(request)).await;
+    let answer = answer_within(deadline, what, client.request(request)).await;
     answer.map_err(|error| Unseen::of(&error))
 }
 

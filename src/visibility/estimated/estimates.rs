@@ -1,4 +1,4 @@
-//! The estimates for the jobs of a tree of cohorts. To work them out takes up to two seconds.
+//! The estimates for the jobs of a tree of cohorts. To work them out takes some seconds at most.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -70,7 +70,7 @@ impl Estimates {
         let numbered = jobs.iter().enumerate();
         let pending = numbered.filter(|(_, job)| job.start.is_pending());
         let pending: Vec<usize> = pending.map(|(number, _)| number).collect();
-        if pending.len() <= ALL_MAX {
+        if (1..=ALL_MAX).contains(&pending.len()) {
             estimates.play(&tree, &pending, &ids);
         }
         let is_known = !matches!(

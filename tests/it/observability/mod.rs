@@ -3,6 +3,7 @@
 mod alerts;
 mod api;
 mod blocked_log;
+mod estimates;
 mod explanation;
 mod logs;
 mod metrics;

@@ -3,6 +3,7 @@
 //! Must not know how Sluice decides.
 
 mod places;
+mod start_answers;
 mod starts;
 
 pub use self::places::{all_pending, tell_places, total_pending};

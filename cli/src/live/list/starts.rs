@@ -1,4 +1,4 @@
-//! When pending jobs will start, as far as the caller may see what that depends on.
+//! When pending jobs will start: as visibility.sluice.dev says, or else as far as the caller may see what that depends on.
 
 use std::time::Duration;
 
@@ -11,7 +11,8 @@ use super::super::clock::Clock;
 use super::super::export::{Besides, export_with};
 use super::super::jobs::{Job, State};
 use super::super::outcome::LiveError;
-use crate::cluster::{Tell, Told};
+use super::start_answers::{Told, ask};
+use crate::cluster::{self, Tell};
 use crate::simulate::{Assumed, Seen, estimate};
 
 /// How long the queues and jobs of the cluster may take to be read: an explanation is not to wait for them for longer.
@@ -27,15 +28,16 @@ pub async fn estimate_starts(
     assumed: &Assumed,
     tell: &mut Tell<'_>,
 ) -> Result<(), LiveError> {
-    if !jobs.iter().any(is_pending) {
-        not_pending(jobs);
+    let told = told(client, jobs, assumed).await;
+    if told.is_all {
         return Ok(());
     }
     let seen = seen(client, tell).await;
     let mut clock = Clock::new();
-    let notes = play_starts(seen, jobs, assumed, |plays| clock.goes_on(plays, tell));
+    let goes_on = |plays| clock.goes_on(plays, tell);
+    let notes = play_starts(seen, &told, jobs, assumed, goes_on);
     for note in notes {
-        tell(Told::Note(note))?;
+        tell(cluster::Told::Note(note))?;
     }
     Ok(())
 }
@@ -52,18 +54,33 @@ pub async fn estimate_starts_beside(
     under_way: OwnedSemaphorePermit,
     tell: &mut Tell<'_>,
 ) -> Result<(Vec<Job>, Vec<String>), JoinError> {
-    if !jobs.iter().any(is_pending) {
-        not_pending(&mut jobs);
+    let told = told(client, &mut jobs, &assumed).await;
+    if told.is_all {
         return Ok((jobs, Vec::new()));
     }
     let seen = seen(client, tell).await;
     let playing = spawn_blocking(move || {
         let mut clock = Clock::new();
-        let notes = play_starts(seen, &mut jobs, &assumed, |plays| clock.has_time(plays));
+        let goes_on = |plays| clock.has_time(plays);
+        let notes = play_starts(seen, &told, &mut jobs, &assumed, goes_on);
         drop(under_way);
         (jobs, notes)
     });
     playing.await
+}
+
+/// What can be told without the jobs of others: of jobs that can't start as they stand, and by visibility.sluice.dev, which
+/// knows no other run time than those of finished jobs.
+async fn told(client: &Client, jobs: &mut [Job], assumed: &Assumed) -> Told {
+    not_pending(jobs);
+    let pending: Vec<&mut Job> = jobs.iter_mut().filter(|job| is_pending(job)).collect();
+    if assumed.duration.is_some() {
+        return Told {
+            is_all: pending.is_empty(),
+            unseen: None,
+        };
+    }
+    ask(client, pending).await
 }
 
 fn is_pending(job: &Job) -> bool {
@@ -81,20 +98,25 @@ fn not_pending(jobs: &mut [Job]) {
     }
 }
 
-/// Gives the jobs that wait their estimates, and all others why they have none. Returns what was left out.
+/// Gives the jobs that wait and have no estimate theirs, or why they have none. Returns what was left out.
 fn play_starts(
     seen: Result<Seen, String>,
+    told: &Told,
     jobs: &mut [Job],
     assumed: &Assumed,
     goes_on: impl FnMut(u32) -> bool,
 ) -> Vec<String> {
-    not_pending(jobs);
-    let pending: Vec<&mut Job> = jobs.iter_mut().filter(|job| is_pending(job)).collect();
+    let left = |job: &&mut Job| is_pending(job) && job.start.is_none();
+    let pending: Vec<&mut Job> = jobs.iter_mut().filter(left).collect();
     let seen = match seen {
         Ok(seen) => seen,
         Err(why) => {
             for job in pending {
-                job.no_estimate = Some(why.clone());
+                // What the leader says of it is so for everybody.
+                job.no_estimate.get_or_insert_with(|| match &told.unseen {
+                    Some(unseen) => format!("{why}; and {unseen}"),
+                    None => why.clone(),
+                });
             }
             return Vec::new();
         }
@@ -104,7 +126,7 @@ fn play_starts(
     let (answers, notes) = answers.unwrap_or_else(|why| (vec![Err(why); asked.len()], Vec::new()));
     for (job, answer) in pending.into_iter().zip(answers) {
         match answer {
-            Ok(start) => job.start = Some(start),
+            Ok(start) => (job.start, job.no_estimate) = (Some(start), None),
             Err(why) => job.no_estimate = Some(why.to_string()),
         }
     }
