@@ -26,8 +26,8 @@ const READERS_MAX: usize = 64;
 const KEPT_PER_ESTIMATE: u32 = 30;
 const KEPT_MIN: Duration = Duration::from_secs(1);
 const KEPT_MAX: Duration = Duration::from_secs(30);
-/// Trees of which estimates are kept.
-const TREES_MAX: usize = 64;
+/// Estimates that are kept.
+const KEPT_LEN: usize = 64;
 /// How many times as long as an estimate took the pause after it is.
 const PAUSE_PER_ESTIMATE: u32 = 4;
 /// Longest time that a reader waits for the pause and the estimates of others.
@@ -45,7 +45,7 @@ pub struct Estimator {
 
 #[derive(Debug, Default)]
 struct Kept {
-    /// By the top of the tree, until when, the youngest first.
+    /// By the top of the tree, until when, the youngest first. Of a tree in which many wait each may be about another workload.
     trees: Vec<(NodeName, Instant, Arc<Estimates>)>,
     /// When the pause after the last estimate ends.
     pause_until: Option<Instant>,
@@ -151,19 +151,18 @@ impl Kept {
         let now = Instant::now();
         self.trees.retain(|(_, until, _)| now < *until);
         let mut known = self.trees.iter();
-        let (_, _, estimates) = known.find(|(of, _, _)| of == root)?;
-        estimates.is_about(whom).then(|| estimates.clone())
+        let known = known.find(|(of, _, estimates)| of == root && estimates.is_about(whom));
+        known.map(|(_, _, estimates)| estimates.clone())
     }
 
-    /// Keeps estimates that took so long, in place of those before them.
+    /// Keeps estimates that took so long.
     fn keep(&mut self, root: NodeName, estimates: Arc<Estimates>, took: Duration) {
         let now = Instant::now();
         self.pause_until = Some(now + took.saturating_mul(PAUSE_PER_ESTIMATE));
-        self.trees.retain(|(of, _, _)| *of != root);
         let kept_for = took.saturating_mul(KEPT_PER_ESTIMATE);
         let until = now + kept_for.clamp(KEPT_MIN, KEPT_MAX);
         self.trees.insert(0, (root, until, estimates));
-        self.trees.truncate(TREES_MAX);
+        self.trees.truncate(KEPT_LEN);
     }
 }
 

@@ -78,12 +78,11 @@ impl Estimates {
             None | Some(Err(NoEstimate::TooSlow(_)))
         );
         if !is_known && estimates.none.is_none() {
-            match ids.binary_search(whom) {
-                Ok(own) => estimates.play(&tree, &[own], &ids),
-                Err(_) => {
-                    let none = Err(NoEstimate::NotQueued);
-                    estimates.all.insert(whom.clone(), none);
-                }
+            if let Ok(own) = ids.binary_search(whom) {
+                estimates.play(&tree, &[own], &ids);
+            } else {
+                let none = Err(NoEstimate::NotQueued);
+                estimates.all.insert(whom.clone(), none);
             }
         }
         estimates

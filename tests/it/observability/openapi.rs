@@ -153,6 +153,15 @@ fn tables<'a>(ns: &'a str, found: &'a str, local_queue: &'a str) -> Vec<Shown<'a
         (
             "workloads",
             found,
+            "estimate",
+            vec![
+                vec!["NAME", "JOB", "EARLIEST", "LATEST", "REASON"],
+                vec![found, "Job/waits"],
+            ],
+        ),
+        (
+            "workloads",
+            found,
             "explanation",
             vec![
                 vec![
