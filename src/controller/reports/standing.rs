@@ -22,8 +22,10 @@ use crate::controller::Controller;
 use crate::plan::engine_state::time;
 use crate::visibility::{JOBS_MAX, StandingWorkload, TakenJobs, WorkloadRef};
 
-/// A node costs as much as so many workloads: it may have quota for many resources.
+/// A node costs as much as so many workloads that are looked at: it may have quota for many resources. So does a job, of which
+/// more is taken than that it waits.
 const LOOKS_OF_NODE: usize = 10;
+const LOOKS_OF_JOB: usize = 4;
 /// What a group of pods is called as a kind.
 const POD_GROUP: &str = "PodGroup";
 
@@ -101,7 +103,7 @@ impl Controller {
             }
             return false;
         }
-        let mut left = left;
+        let mut left = left.div_ceil(LOOKS_OF_JOB);
         while let Some(key) = taking.local_queues.last().cloned() {
             let after = taking.last.take();
             for (id, _) in self.engine.workloads_of(&key, after.as_ref()) {

@@ -149,3 +149,84 @@ async fn seen(client: &Client, tell: &mut Tell<'_>) -> Result<Seen, String> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use http::{Request, Response};
+    use kube::client::Body;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn waiting(name: &str) -> Job {
+        Job {
+            namespace: "blue".to_owned(),
+            group: "batch".to_owned(),
+            kind: "Job".to_owned(),
+            name: name.to_owned(),
+            workload: Some(format!("{name}-1")),
+            queue: "main".to_owned(),
+            state: State::Pending,
+            priority: 0,
+            place: None,
+            pending: None,
+            ahead: None,
+            since: None,
+            reason: String::new(),
+            message: String::new(),
+            start: None,
+            no_estimate: None,
+            order: (0, String::new()),
+        }
+    }
+
+    fn refused(what: &str) -> Value {
+        json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 403, "reason": "Forbidden",
+            "message": format!("{what} is forbidden")})
+    }
+
+    /// What is said of jobs that wait, where visibility.sluice.dev says this of them and nothing else may be read.
+    async fn told(said: Value, assumed: Assumed) -> Vec<Option<String>> {
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let answer = match request.uri().path() {
+                path if path.ends_with("/estimate") => said.clone(),
+                path => refused(path.rsplit('/').next().unwrap_or_default()),
+            };
+            let code = answer["code"].as_u64().unwrap_or(200);
+            let response = Response::builder().status(u16::try_from(code).unwrap());
+            let response = response.body(Body::from(answer.to_string().into_bytes()));
+            async { Ok::<_, Infallible>(response.unwrap()) }
+        });
+        let client = Client::new(service, "default");
+        let mut jobs = [waiting("a"), waiting("b")];
+        let told = estimate_starts(&client, &mut jobs, &assumed, &mut |_| Ok(())).await;
+        told.unwrap();
+        jobs.map(|job| job.no_estimate).to_vec()
+    }
+
+    #[tokio::test]
+    async fn where_neither_can_tell_it_is_said_which_rights_are_lacking() {
+        let both = told(refused("workloads/estimate"), Assumed::default()).await;
+        let why = both[0].clone().unwrap();
+        assert!(
+            why.ends_with("; and workloads/estimate is forbidden"),
+            "{why}"
+        );
+        assert_eq!(both[0], both[1]);
+        let assumed = Assumed {
+            duration: Some(Duration::from_mins(1)),
+            ..Assumed::default()
+        };
+        let alone = told(refused("workloads/estimate"), assumed).await;
+        let alone = alone[0].clone().unwrap();
+        assert!(
+            why.starts_with(&alone) && !alone.contains("; and"),
+            "{alone}"
+        );
+        let unknown = json!({"reason": "NoFinishedJobs", "message": "no job has finished"});
+        let unknown = told(unknown, Assumed::default()).await;
+        assert_eq!(unknown, vec![Some("no job has finished".to_owned()); 2]);
+    }
+}
