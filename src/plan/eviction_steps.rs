@@ -160,7 +160,8 @@ pub(super) fn requeue(
 }
 
 pub(super) fn evict_changed(key: &WorkloadKey, record: &WorkloadRecord, now: Now) -> Plan {
-    let message = "The job requests more than was admitted: queued again with the new requests";
+    let message =
+        "The job requests more than it holds quota for: queued again with the new requests";
     evict(
         key,
         record,

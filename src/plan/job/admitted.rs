@@ -62,10 +62,12 @@ pub(super) fn plan_admitted(
     // Released, it would run in a queue that it does not name, and its label could not be put right any more.
     let is_named =
         matches!(&job.queue, LabelledQueue::Named(queue) if *queue == record.spec.queue_name);
-    if job.hold == Hold::Suspend && reading.suspended && !is_named {
+    let is_to_be_released = job.hold == Hold::Suspend && reading.suspended;
+    if is_to_be_released && !is_named {
         return evict_from_queue(workload_key, record, *now);
     }
-    if !workload::covers(record, pod_sets, fit) {
+    let is_covered = workload::covers(record, pod_sets, fit);
+    if !is_covered || (is_to_be_released && progress::wants_reclaimed(record, pod_sets)) {
         return evict_changed(workload_key, record, *now);
     }
     // What its pods use could not be seen any more.

@@ -29,6 +29,10 @@ fn each_turn_of_a_jobs_life() {
             json!({"requests": {"cpu": "2"}}),
         )
     };
+    let gave_back = |count: i32| {
+        let reclaimable = json!([{"name": "main", "count": count}]);
+        with(admitted(), "/status/reclaimablePods", reclaimable)
+    };
     let cases = [
         (
             "gated and suspended",
@@ -162,6 +166,21 @@ fn each_turn_of_a_jobs_life() {
             with(placed(queued(false)), "/spec/parallelism", json!(1)),
             Some(admitted()),
             "nothing []",
+        ),
+        (
+            "suspended and grown back after it gave quota back",
+            queued(true),
+            Some(gave_back(1)),
+            "evict [\"Evicted\"]",
+        ),
+        (
+            "suspended and started again after a pod has ended for good",
+            {
+                let job = with(queued(true), "/spec/completions", json!(2));
+                with(job, "/status/succeeded", json!(1))
+            },
+            Some(gave_back(1)),
+            "release []",
         ),
         (
             "gated after it was released",
