@@ -250,6 +250,7 @@ impl Controller {
         let count = count.map_or(0, |assignment| {
             usize::try_from(assignment.count).unwrap_or(0)
         });
+        let reclaimed = usize::try_from(record.reclaimed(&set)).unwrap_or(usize::MAX);
         let own = self.objects.pods_of(holder).into_iter();
         let all = own.chain(self.orphaned_pods(holder));
         let before = all.filter(|(_, other)| {
@@ -262,7 +263,7 @@ impl Controller {
                 && pod_set_of(other, holder).as_ref() == Some(&set)
                 && is_before()
         });
-        before.count() < count
+        before.count() < count.saturating_sub(reclaimed)
     }
 
     /// Notes that a pod whose usage counted in the job `subject` now names another owner. It keeps its share until that
