@@ -159,7 +159,7 @@ pub fn excess<'a>(
     // controller may go on with it.
     let is_left = root.deleting && (admitted.is_some() || root.deletes_pods);
     let may_end = has_finished && !has_ended;
-    if root.hold != Hold::Suspend || may_end || is_left || !is_held(root) {
+    if root.hold != Hold::Suspend || may_end || is_left || !is_held(root, workload) {
         return Vec::new();
     }
     let judged = children.iter().filter(|(key, _)| !besides.contains(key));
@@ -283,14 +283,15 @@ fn take(from: &mut Amounts, resource: &str, asks: i128) -> i128 {
 }
 
 /// Whether an object may run only when it is admitted, or its gates are gone.
-fn is_held(root: &JobRecord) -> bool {
+fn is_held(root: &JobRecord, workload: Option<&WorkloadRecord>) -> bool {
     let is_gated = root.gates != GateState::None && !root.released;
-    is_gated || matches!(root.queue, LabelledQueue::Named(_))
+    is_gated || root.queue != LabelledQueue::None || root.was_held(workload.is_some())
 }
 
-/// What a Workload was queued with, all its pods together. What could not be counted never was admitted: where it
-/// can't be read any more, the admission says how much that was.
-fn amounts_of(record: &WorkloadRecord) -> Amounts {
+/// What is left of what a Workload was admitted with, all its pods together: pods that have ended for good have given
+/// their quota back. What could not be counted never was admitted: where the spec can't be read any more, the admission
+/// says how much that was.
+fn left_of(record: &WorkloadRecord) -> Amounts {
     let mut amounts = Amounts::new();
     let admission = record.status.admission.iter();
     let assigned = admission.flat_map(|admission| &admission.pod_set_assignments);

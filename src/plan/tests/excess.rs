@@ -128,6 +128,26 @@ fn children_run_together_on_what_their_owner_was_admitted_with() {
     assert_eq!(found(None, &none), "b", "without pods it uses nothing");
 }
 
+/// Nobody is asked about the labels of what is being deleted.
+#[test]
+fn children_of_what_was_queued_when_it_was_deleted_do_not_run() {
+    let children = running(&[("a", ROOT, 1, [1, 1])]);
+    let workload = serde_json::from_value(mk_workload(json!({}))).unwrap();
+    let (_, waits) = WorkloadRecord::read(workload).unwrap();
+    let held = json!({"sluice.dev/held": "true"});
+    for (annotations, record, expected) in [
+        (held, None, 1),
+        (json!({}), Some(&waits), 1),
+        (json!({}), None, 0),
+    ] {
+        let root = mk_job(json!({}), annotations, true);
+        let at = json!("2026-01-01T00:00:00Z");
+        let root = read(&kind(), &with(root, "/metadata/deletionTimestamp", at));
+        let found = excess(&root, record, &children, &BTreeSet::new());
+        assert_eq!(found.len(), expected, "{record:?}");
+    }
+}
+
 /// As of a JobSet one of whose Jobs has succeeded. What is released of two pods has no more than that.
 #[test]
 fn children_run_on_what_is_left_of_what_their_owner_was_admitted_with() {

@@ -244,6 +244,30 @@ fn each_turn_of_a_jobs_life() {
             "suspend [\"Stopped\"]",
         ),
         (
+            "being deleted, and taken out of its queue and started",
+            deleted(ungoverned(held.clone(), false)),
+            None,
+            "suspend [\"Stopped\"]",
+        ),
+        (
+            "the same, and the mark is gone too",
+            deleted(ungoverned(json!({}), false)),
+            pending(),
+            "suspend [\"Stopped\"]",
+        ),
+        (
+            "being deleted, started by hand, and not what its JobKind says",
+            deleted(with(queued(false), "/status/conditions", json!("none"))),
+            pending(),
+            "suspend [\"Stopped\"]",
+        ),
+        (
+            "being deleted, and never held",
+            deleted(ungoverned(json!({}), false)),
+            None,
+            "nothing []",
+        ),
+        (
             "being deleted after its pods",
             with(
                 deleted(queued(false)),
