@@ -61,7 +61,8 @@ pub(super) fn evicting(
         && let Ok(pod_sets) = &reading.pod_sets
         && job.hold == Hold::Suspend
     {
-        let placings = placement::restorings(record, pod_sets);
+        let pod_sets = workload::by_admitted_names(record, pod_sets);
+        let placings = placement::restorings(record, &pod_sets);
         if let (Some(child), false) = (&situation.child, placings.is_empty()) {
             return Plan::write(child.restore(&placings));
         }

@@ -43,6 +43,7 @@ pub(super) fn plan_admitted(
     let Ok(pod_sets) = &reading.pod_sets else {
         return evict_changed(workload_key, record, *now);
     };
+    let pod_sets = &*workload::by_admitted_names(record, pod_sets);
     // While it has pods they need their quota: nobody would stop them.
     if !reading.refusals.is_empty() && situation.live_pods == 0 {
         return evict_refused(workload_key, record, &reading.refusals, *now);

@@ -347,6 +347,35 @@ fn each_turn_of_a_jobs_life() {
     }
 }
 
+/// Its JobKind was edited meanwhile.
+#[test]
+fn an_admitted_job_goes_on_whatever_its_pod_sets_are_called_by_now() {
+    let mut renamed: JobKind =
+        serde_saphyr::from_str(include_str!("../../../config/jobkinds/job.yaml")).unwrap();
+    renamed.spec.pod_sets[0].name = "pods".to_owned();
+    let renamed = CompiledKind::compile(&renamed).unwrap();
+    let placed = |suspended| {
+        let placed = json!({"disk": "ssd", "spot": "true"});
+        let template = "/spec/template/spec/nodeSelector";
+        with(queued(suspended), template, placed)
+    };
+    let larger = with(placed(false), "/spec/parallelism", json!(3));
+    for (job, workload, expected) in [
+        (placed(false), admitted(), "nothing []"),
+        (larger, admitted(), "evict [\"Evicted\"]"),
+        (queued(true), admitted(), "release []"),
+        (placed(true), evicting(), "restore []"),
+        (queued(true), mk_workload(json!({})), "update workload []"),
+    ] {
+        let case = Case {
+            job,
+            workload: Some(workload),
+        };
+        let planned = planned_of_kind(&renamed, &case, 0);
+        assert_eq!(in_words(&planned), expected, "{}", case.job["spec"]);
+    }
+}
+
 #[test]
 fn a_job_planned_again_after_its_write_needs_nothing_more() {
     for mut case in [
