@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ObjectMeta};
-use kube::discovery::{self, ApiGroup};
+use kube::discovery::{self, ApiCapabilities, ApiGroup};
 use kube::{Client, Error};
 use sluice_kinds::stored::Stored;
 use tokio::time::timeout;
@@ -137,6 +137,24 @@ async fn served_group(client: &Client, group: &str) -> Result<Option<ApiGroup>, 
     }
 }
 
+/// The resources of a kind, one of each version in which it is served.
+///
+/// # Errors
+/// That can't be told.
+pub async fn served(
+    client: &Client,
+    group: &str,
+    kind: &str,
+) -> Result<Vec<(ApiResource, ApiCapabilities)>, Error> {
+    let Some(found) = served_group(client, group).await? else {
+        return Ok(Vec::new());
+    };
+    let resources = found.versions().flat_map(|v| found.versioned_resources(v));
+    let mut resources: Vec<_> = resources.filter(|(of, _)| of.kind == *kind).collect();
+    resources.sort_unstable_by(|(one, _), (other, _)| one.version.cmp(&other.version));
+    Ok(resources)
+}
+
 /// The versions of an API group in which there is such a kind of objects.
 ///
 /// # Errors
@@ -146,15 +164,6 @@ pub async fn served_versions(
     group: &str,
     kind: &str,
 ) -> Result<Vec<String>, Error> {
-    let Some(found) = served_group(client, group).await? else {
-        return Ok(Vec::new());
-    };
-    let has_kind = |version: &&str| {
-        let resources = found.versioned_resources(version);
-        resources.iter().any(|(resource, _)| resource.kind == *kind)
-    };
-    let versions = found.versions().filter(has_kind);
-    let mut versions: Vec<_> = versions.map(str::to_owned).collect();
-    versions.sort_unstable();
-    Ok(versions)
+    let served = served(client, group, kind).await?;
+    Ok(served.into_iter().map(|(of, _)| of.version).collect())
 }

@@ -277,6 +277,11 @@ impl JobRecord {
         (self.gates.is_held() || self.gate_record.is_deactivated()) && !self.released
     }
 
+    /// Whether it waited for its queue or gates when its deletion began, whatever its labels say since.
+    pub fn was_held(&self, has_workload: bool) -> bool {
+        self.deleting && (self.is_marked_held() || has_workload)
+    }
+
     /// Whether its gates hold it, rather than having come too late. What has ended behind them waits for nothing.
     pub fn is_held_by_gates(&self) -> bool {
         let is_left = self.released || self.deleting || self.finished().is_some();

@@ -320,9 +320,9 @@ impl Controller {
             self.sync_workload(&subject);
             if held_quota && !self.holds_quota(&subject) {
                 self.sync_pods_of(&subject);
-                if let Some(uid) = subject.job() {
-                    self.excess_children.judge_again(uid);
-                }
+            }
+            if let Some(uid) = subject.job() {
+                self.excess_children.judge_again(uid);
             }
         }
     }

@@ -61,7 +61,8 @@ pub(super) fn evicting(
         && let Ok(pod_sets) = &reading.pod_sets
         && job.hold == Hold::Suspend
     {
-        let placings = placement::restorings(record, pod_sets);
+        let pod_sets = workload::by_admitted_names(record, pod_sets);
+        let placings = placement::restorings(record, &pod_sets);
         if let (Some(child), false) = (&situation.child, placings.is_empty()) {
             return Plan::write(child.restore(&placings));
         }
@@ -160,7 +161,8 @@ pub(super) fn requeue(
 }
 
 pub(super) fn evict_changed(key: &WorkloadKey, record: &WorkloadRecord, now: Now) -> Plan {
-    let message = "The job requests more than was admitted: queued again with the new requests";
+    let message =
+        "The job requests more than it holds quota for: queued again with the new requests";
     evict(
         key,
         record,

@@ -111,11 +111,11 @@ fn plan_kept(situation: &JobSituation<'_>) -> Plan {
 fn deleting(situation: &JobSituation<'_>) -> Plan {
     let JobSituation { job, workload, .. } = situation;
     let admitted = workload.filter(|(_, record)| record.holds_quota() && !record.deleting);
+    let Some((key, record)) = admitted else {
+        return unadmitted_in_deletion(situation);
+    };
     let Ok(reading) = &job.reading else {
         return Plan::default();
-    };
-    let Some((key, record)) = admitted else {
-        return unadmitted_in_deletion(situation, reading);
     };
     match &reading.finished {
         Some(finished) if situation.live_pods == 0 => {
@@ -135,17 +135,18 @@ fn deleting(situation: &JobSituation<'_>) -> Plan {
     }
 }
 
-/// A job that is being deleted and was not admitted may be started by its user, as nobody is asked about such an object.
-/// The controllers of some kinds go on with it, for as long as a finalizer keeps it.
-fn unadmitted_in_deletion(situation: &JobSituation<'_>, reading: &Reading) -> Plan {
-    let JobSituation { job, .. } = situation;
-    let holds_quota = situation.still_in_use
-        || (situation.workload).is_some_and(|(_, record)| record.holds_quota());
+/// A job that is being deleted and was not admitted may be started by its user, as nobody is asked about such an object,
+/// its labels and marks included. The controllers of some kinds go on with it, for as long as a finalizer keeps it.
+fn unadmitted_in_deletion(situation: &JobSituation<'_>) -> Plan {
+    let JobSituation { job, workload, .. } = situation;
+    let holds_quota =
+        situation.still_in_use || workload.is_some_and(|(_, record)| record.holds_quota());
+    let may_run = job.hold == Hold::Suspend && job.suspended != Some(true);
     if holds_quota
-        || is_unheld(job)
+        || !may_run
+        || (is_unheld(job) && !job.was_held(workload.is_some()))
         || job.deletes_pods
-        || reading.finished.is_some()
-        || !runs_unheld(situation, reading)
+        || job.finished().is_some()
     {
         return Plan::default();
     }

@@ -73,6 +73,22 @@ pub(super) fn is_refuted(
     })
 }
 
+/// Whether a suspended job would run pods whose quota it has given back: it was made smaller while it ran, and was
+/// suspended and made larger in one update.
+pub(super) fn wants_reclaimed(record: &WorkloadRecord, pod_sets: &[PodSetView]) -> bool {
+    let admission = record.status.admission.as_ref();
+    let mut sets = admission.into_iter().flat_map(|a| &a.pod_set_assignments);
+    sets.any(|set| {
+        let reclaimed = record.reclaimed(&set.name);
+        let count = u32::try_from(set.count).unwrap_or_default();
+        let view = pod_sets.iter().find(|view| *view.name == *set.name);
+        let wanted = view.map_or(0, |view| {
+            view.count.min(count).saturating_sub(view.reclaimable)
+        });
+        0 < reclaimed && count.saturating_sub(reclaimed) < wanted
+    })
+}
+
 /// How many pods of a set have ended for good. What was said of them once has given quota away, so it
 /// is never less; and what still runs has not ended, whatever the job says.
 fn reclaimable(record: &WorkloadRecord, set: &PodSetAssignment, told: &Told<'_>) -> i32 {

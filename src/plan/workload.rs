@@ -8,6 +8,8 @@ pub mod priority;
 pub mod requests_comparison;
 mod status;
 
+use std::borrow::Cow;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
 use k8s_openapi::jiff::Timestamp;
 use kube::api::ObjectMeta;
@@ -124,6 +126,34 @@ pub fn covers(record: &WorkloadRecord, pod_sets: &[PodSetView], fit: Fit) -> boo
         let is_no_more = as_count(view.count) <= given;
         (fit == Fit::EachPodWithin || is_no_more) && asks_no_more
     })
+}
+
+/// The pod sets of an admitted job, by the names that they were admitted by: its JobKind may name them otherwise by now.
+/// Those that are new take the names that are gone, in their order.
+pub fn by_admitted_names<'a>(
+    record: &WorkloadRecord,
+    pod_sets: &'a [PodSetView],
+) -> Cow<'a, [PodSetView]> {
+    let recorded = &record.spec.pod_sets;
+    let is_recorded = |view: &PodSetView| recorded.iter().any(|set| set.name == *view.name);
+    if pod_sets.iter().all(is_recorded) {
+        return Cow::Borrowed(pod_sets);
+    }
+    let mut gone = recorded
+        .iter()
+        .filter(|set| !pod_sets.iter().any(|view| *view.name == set.name));
+    let named = pod_sets.iter().cloned().map(|view| {
+        let admitted = if is_recorded(&view) {
+            None
+        } else {
+            gone.next()
+        };
+        PodSetView {
+            name: admitted.map_or_else(|| view.name.clone(), |set| set.name.as_str().into()),
+            ..view
+        }
+    });
+    Cow::Owned(named.collect())
 }
 
 fn as_count(number: u32) -> i32 {

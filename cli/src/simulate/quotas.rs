@@ -67,12 +67,12 @@ impl Quotas {
     /// What says which priority a job has in a LocalQueue, as the controller has it.
     ///
     /// # Errors
-    /// Its ClusterQueue does not allow its class.
+    /// Its ClusterQueue does not allow a class of it.
     pub fn priority_from<'a>(
         &'a self,
         queue: &LocalQueueKey,
         label: Option<&'a str>,
-        of_pods: Option<&'a str>,
+        of_pods: impl IntoIterator<Item = &'a str>,
     ) -> Result<PriorityFrom<'a>, DisallowedClass> {
         let rules = self.queue_of(queue).and_then(|name| {
             let rules = self.class_rules.get(name)?;

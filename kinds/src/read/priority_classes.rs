@@ -136,16 +136,16 @@ impl PriorityClasses {
         matches!(self.of_template(None), Ok((Some(default), _)) if default == name)
     }
 
-    /// What says which priority an object has with this label, if it has one, whose pods name this class, if they do; by
-    /// what its ClusterQueue says of classes, if anything. The API server names the global default in pods, so that is
-    /// taken for none.
+    /// What says which priority an object has with this label, if it has one, whose pods name these classes, each pod set
+    /// one or none; by what its ClusterQueue says of classes, if anything. The first class counts, and all must be allowed.
+    /// The API server names the global default in pods, so that is taken for none.
     ///
     /// # Errors
-    /// The ClusterQueue does not allow the class.
+    /// The ClusterQueue does not allow a class.
     pub fn priority_from<'a>(
         &self,
         label: Option<&'a str>,
-        of_pods: Option<&'a str>,
+        of_pods: impl IntoIterator<Item = &'a str>,
         allowed: Option<(&'a str, &'a QueuePriorityClasses)>,
     ) -> Result<PriorityFrom<'a>, DisallowedClass> {
         let check = |kind, name| {
@@ -157,9 +157,17 @@ impl PriorityClasses {
             check(ClassKind::Workloads, name)?;
             return Ok(PriorityFrom::Label(name));
         }
-        if let Some(name) = of_pods.filter(|name| !self.is_default(name)) {
+        let (mut first, mut global) = (None, None);
+        for name in of_pods {
+            if self.is_default(name) {
+                global = Some(name);
+                continue;
+            }
             check(ClassKind::Pods, name)?;
-            return Ok(PriorityFrom::Pods(of_pods));
+            first = first.or(Some(name));
+        }
+        if first.is_some() {
+            return Ok(PriorityFrom::Pods(first));
         }
         let default = allowed.and_then(|(cluster_queue, classes)| {
             let name = classes.default.as_deref()?;
@@ -168,7 +176,7 @@ impl PriorityClasses {
                 cluster_queue,
             })
         });
-        Ok(default.unwrap_or(PriorityFrom::Pods(of_pods)))
+        Ok(default.unwrap_or(PriorityFrom::Pods(global)))
     }
 
     /// The names of all.
@@ -212,46 +220,28 @@ mod tests {
             name: "mid",
             cluster_queue: "q",
         };
-        for (label, of_pods, without, with) in [
-            (
-                Some("high"),
-                Some("low"),
-                PriorityFrom::Label("high"),
-                Ok(PriorityFrom::Label("high")),
-            ),
-            (
-                Some("low"),
-                None,
-                PriorityFrom::Label("low"),
-                Err(ClassKind::Workloads),
-            ),
-            (
-                None,
-                Some("high"),
-                PriorityFrom::Pods(Some("high")),
-                Ok(PriorityFrom::Pods(Some("high"))),
-            ),
-            (
-                None,
-                Some("low"),
-                PriorityFrom::Pods(Some("low")),
-                Err(ClassKind::Pods),
-            ),
-            (
-                None,
-                Some("global"),
-                PriorityFrom::Pods(Some("global")),
-                Ok(default),
-            ),
-            (None, None, PriorityFrom::Pods(None), Ok(default)),
-        ] {
+        let pods = |name| PriorityFrom::Pods(Some(name));
+        let (label_high, label_low) = (PriorityFrom::Label("high"), PriorityFrom::Label("low"));
+        let rows: [(_, &[&str], _, _); 9] = [
+            (Some("high"), &["low"], label_high, Ok(label_high)),
+            (Some("low"), &[], label_low, Err(ClassKind::Workloads)),
+            (None, &["high"], pods("high"), Ok(pods("high"))),
+            (None, &["low"], pods("low"), Err(ClassKind::Pods)),
+            (None, &["high", "mid"], pods("high"), Ok(pods("high"))),
+            (None, &["mid", "low"], pods("mid"), Err(ClassKind::Pods)),
+            (None, &["global", "low"], pods("low"), Err(ClassKind::Pods)),
+            (None, &["global"], pods("global"), Ok(default)),
+            (None, &[], PriorityFrom::Pods(None), Ok(default)),
+        ];
+        for (label, of_pods, without, with) in rows {
             let case = format!("{label:?} {of_pods:?}");
+            let of_pods = || of_pods.iter().copied();
             assert_eq!(
-                classes.priority_from(label, of_pods, None),
+                classes.priority_from(label, of_pods(), None),
                 Ok(without),
                 "{case}"
             );
-            let found = classes.priority_from(label, of_pods, Some(("q", &rules)));
+            let found = classes.priority_from(label, of_pods(), Some(("q", &rules)));
             assert_eq!(found.map_err(|class| class.kind()), with, "{case}");
         }
     }

@@ -103,7 +103,7 @@ impl ExcessChildren {
         self.roots.contains_key(key)
     }
 
-    /// The queued object has given its quota back: its children are judged again.
+    /// The queued object may have given quota back: its children are judged again.
     pub fn judge_again(&mut self, root: &Uid) {
         if let Some(family) = self.families.get_mut(root) {
             family.is_changed = true;

@@ -237,23 +237,94 @@ impl Controller {
             .collect()
     }
 
-    /// A job that is gone or going and has left a pod behind, and which holds quota for it.
-    pub(in crate::controller) fn left_by(&self, key: &PodKey, pod: &PodRecord) -> Option<Subject> {
+    /// A job that is gone or going and has left a pod behind, and which holds quota; and whether the pod is beyond what
+    /// that was admitted with. The oldest pods come first: anybody can make more that say the same.
+    pub(in crate::controller) fn left_by(
+        &self,
+        key: &PodKey,
+        pod: &PodRecord,
+    ) -> Option<(Subject, bool)> {
         if !self.may_be_left(key, pod) {
             return None;
         }
+        let namespace = &key.namespace;
         let holds = |subject: &Subject| {
-            let namespace = self.leaves_pods(subject).map(|(_, namespace)| namespace);
-            namespace == Some(&key.namespace) && self.holds_quota(subject)
+            let left_in = self.leaves_pods(subject).map(|(_, namespace)| namespace);
+            left_in == Some(namespace) && self.holds_quota(subject)
         };
         let mut named = pod.named_uids.iter().cloned().map(Subject::Job);
         if let Some(named) = named.find(holds) {
-            return Some(named);
+            let places = self.places_left(&named, pod);
+            let may_be_beyond = || self.naming(namespace, &named).nth(places).is_some();
+            let is_before = |other: &PodRecord| is_of_set_of(other, pod) && is_older(other, pod);
+            let older = || self.left_pods(self.naming(namespace, &named), is_before);
+            let is_beyond = !pod.is_soon_gone && may_be_beyond() && places <= older().count();
+            return Some((named, is_beyond));
         }
         let set = pod.pod_set.as_deref().filter(|_| !self.names_job(pod))?;
-        let admitted = self.objects.admitted_with_set(&key.namespace, set);
-        let mut subjects = admitted.filter_map(|(_, record)| Some(&record.owner.as_ref()?.subject));
-        subjects.find(|subject| holds(subject)).cloned()
+        let admitted = self.objects.admitted_with_set(namespace, set);
+        let subjects = admitted.filter_map(|(_, record)| Some(&record.owner.as_ref()?.subject));
+        let holders: Vec<&Subject> = subjects.filter(|subject| holds(subject)).collect();
+        let first = *holders.first()?;
+        // It may be of each of them: they take such pods one after the other.
+        let of_set = self.objects.pods.of_set(namespace, set);
+        let is_older_unnamed = |other: &PodRecord| is_older(other, pod) && !self.names_job(other);
+        let mut older = self.left_pods(of_set, is_older_unnamed).count();
+        for holder in holders {
+            let is_of_set = |other: &PodRecord| is_of_set_of(other, pod);
+            let naming = self.left_pods(self.naming(namespace, holder), is_of_set);
+            let places = self.places_left(holder, pod).saturating_sub(naming.count());
+            if older < places {
+                return Some((holder.clone(), false));
+            }
+            older = older.saturating_sub(places);
+        }
+        Some((first.clone(), !pod.is_soon_gone))
+    }
+
+    /// How many pods of the set of `pod` a job was admitted with that is gone or going, without those that still belong to
+    /// it or have ended for good.
+    fn places_left(&self, subject: &Subject, pod: &PodRecord) -> usize {
+        let record = self.objects.workload_of(subject).map(|(_, record)| record);
+        let Some((record, set)) = record.zip(pod.pod_set.as_deref()) else {
+            return usize::MAX;
+        };
+        let admission = record.status.admission.iter();
+        let mut assignments = admission.flat_map(|admission| &admission.pod_set_assignments);
+        let assigned = assignments.find(|assigned| *assigned.name == *set);
+        let count = assigned.map_or(0, |assigned| u32::try_from(assigned.count).unwrap_or(0));
+        let left = count.saturating_sub(record.reclaimed(set));
+        let own = self.objects.pods_of(subject).into_iter();
+        let own = own.filter(|(_, other)| {
+            other.pod_set == pod.pod_set && self.may_run(other) && !other.is_soon_gone
+        });
+        let left = usize::try_from(left).unwrap_or(usize::MAX);
+        left.saturating_sub(own.count())
+    }
+
+    /// The pods that name a job by its UID.
+    fn naming<'a>(
+        &'a self,
+        namespace: &Arc<str>,
+        subject: &Subject,
+    ) -> impl Iterator<Item = &'a Uid> {
+        let pods = &self.objects.pods;
+        let naming = subject.job().map(|uid| pods.naming(namespace, uid));
+        naming.into_iter().flatten()
+    }
+
+    /// Those of these pods that jobs have left behind, that stay, and of which `counts` is so.
+    fn left_pods<'a>(
+        &'a self,
+        pods: impl Iterator<Item = &'a Uid>,
+        counts: impl Fn(&PodRecord) -> bool,
+    ) -> impl Iterator<Item = &'a PodRecord> {
+        let pods = pods.filter_map(|uid| self.objects.pods.of(uid));
+        let staying = pods.filter(move |(key, pod)| {
+            let has_no_place = pod.is_soon_gone || self.replaced_pods.contains(&pod.uid);
+            counts(pod) && !has_no_place && self.may_be_left(key, pod)
+        });
+        staying.map(|(_, pod)| pod)
     }
 
     /// The UID and namespace of a job that is gone or going: the garbage collector takes the references
@@ -295,6 +366,14 @@ impl Controller {
             || self.objects.workload_of(&subject).is_some()
             || self.engine.admission(&subject.id()).is_some()
     }
+}
+
+fn is_of_set_of(one: &PodRecord, other: &PodRecord) -> bool {
+    one.pod_set == other.pod_set
+}
+
+fn is_older(one: &PodRecord, other: &PodRecord) -> bool {
+    (one.created, &one.uid) < (other.created, &other.uid)
 }
 
 /// A Workload, to tell something about.

@@ -90,12 +90,11 @@ impl Controller {
             return QuotaOf::Own;
         }
         let holder = above.filter(|above| self.holds_quota(above));
-        let holder = holder
-            .or_else(|| self.released_with(key, pod))
-            .or_else(|| self.left_by(key, pod));
-        if let Some(holder) = holder {
-            let has_other = self.has_share_beside(pod, &holder) && !self.has_place(&holder, pod);
-            return if has_other {
+        let holder = holder.or_else(|| self.released_with(key, pod));
+        let holder = holder.map(|holder| (holder, false));
+        if let Some((holder, is_beyond)) = holder.or_else(|| self.left_by(key, pod)) {
+            let is_guest = self.has_share_beside(pod, &holder) && !self.has_place(&holder, pod);
+            return if is_beyond || is_guest {
                 QuotaOf::Own
             } else {
                 QuotaOf::With(holder)
@@ -154,10 +153,11 @@ impl Controller {
         }
     }
 
-    /// For a pod without an owner: its share in the admission of a job that its labels name; else of any job of its
-    /// namespace that has this pod set.
+    /// For a pod without an owner, or that a job has left behind: its share in the admission of a job that its labels name;
+    /// else of any job of its namespace that has this pod set.
     fn named_admission(&self, key: &PodKey, pod: &PodRecord) -> Option<PodAdmission> {
-        if pod.owner.is_some() || pod.mode != PodMode::Child {
+        let is_of_another = pod.owner.is_some() && self.left_by(key, pod).is_none();
+        if is_of_another || pod.mode != PodMode::Child {
             return None;
         }
         let is_of_namespace = |job: &Subject| {
@@ -250,6 +250,7 @@ impl Controller {
         let count = count.map_or(0, |assignment| {
             usize::try_from(assignment.count).unwrap_or(0)
         });
+        let reclaimed = usize::try_from(record.reclaimed(&set)).unwrap_or(usize::MAX);
         let own = self.objects.pods_of(holder).into_iter();
         let all = own.chain(self.orphaned_pods(holder));
         let before = all.filter(|(_, other)| {
@@ -262,7 +263,7 @@ impl Controller {
                 && pod_set_of(other, holder).as_ref() == Some(&set)
                 && is_before()
         });
-        before.count() < count
+        before.count() < count.saturating_sub(reclaimed)
     }
 
     /// Notes that a pod whose usage counted in the job `subject` now names another owner. It keeps its share until that

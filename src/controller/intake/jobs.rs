@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use sluice_crds::reasons::event;
 use sluice_gates::GroupKind;
-use sluice_kinds::CompiledKind;
 use sluice_kinds::hold::Hold;
+use sluice_kinds::{CompiledKind, HeldMark};
 
 use crate::cache::children::Child;
 use crate::cache::pod::OwnerRef;
@@ -33,6 +33,11 @@ impl Controller {
         let before = Before::of(self.objects.job(key).map(|known| &known.deleted_at));
         let deleted_at = record.deleted_at;
         record.deleted_at = deleted_at.map(|at| deletion_seen(at, before, self.now.wall));
+        // Nobody is asked about an edit that takes the mark off what is being deleted.
+        let known = self.objects.job(key);
+        if record.deleting && !record.released && known.is_some_and(JobRecord::is_marked_held) {
+            record.held_mark = Some(HeldMark::Held);
+        }
         self.sort_in(key, record);
     }
 

@@ -82,7 +82,7 @@ pub enum News {
     /// It is served, and the JobKind fits it.
     Found {
         /// Where its objects are.
-        resource: ApiResource,
+        resource: Box<ApiResource>,
         /// What the webhooks need to know of it.
         managed: Box<ManagedResource>,
     },
@@ -91,8 +91,21 @@ pub enum News {
         /// What of the JobKind does not fit it, if something doesn't.
         misfit: Option<String>,
     },
+    /// It is served, but not in the version that the JobKind names.
+    OtherVersion {
+        /// What the webhooks need to know of one of the others.
+        managed: Box<ManagedResource>,
+        /// A sentence for people.
+        message: String,
+    },
     /// It can't be watched.
     Unavailable(WatchState),
+}
+
+impl From<WatchState> for News {
+    fn from(state: WatchState) -> Self {
+        Self::Unavailable(state)
+    }
 }
 
 /// What objects are read with besides their JobKind.

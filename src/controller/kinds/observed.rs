@@ -3,11 +3,12 @@
 use sluice_crds::JobKind;
 use tracing::info;
 
-use super::watch_state::WatchState;
-use super::{News, Report};
+use super::watch_state::{UnavailableReason, WatchState, unavailable};
+use super::{Entry, News, Report};
 use crate::cache::Source;
 use crate::controller::Controller;
 use crate::jobkinds::webhook_rules::Rule;
+use crate::process::clock::Moment;
 
 impl Controller {
     pub(in crate::controller) fn job_kind_applied(&mut self, object: &kube::api::DynamicObject) {
@@ -63,7 +64,7 @@ impl Controller {
         match report.news {
             // It stands as it did until its objects are listed: finding it is not reading it.
             News::Found { resource, managed } => {
-                entry.resource = Some(resource);
+                entry.resource = Some(*resource);
                 entry.rule = Rule::For(*managed);
                 entry.misfit = None;
                 entry.unserved_since = None;
@@ -72,16 +73,39 @@ impl Controller {
                 info!(jobkind = %report.name, ?misfit, "the published schema has changed");
                 entry.misfit = misfit;
             }
-            News::Unavailable(state) if entry.watch_state == state => return,
+            News::OtherVersion { managed, message } => {
+                let state = unavailable(UnavailableReason::NotServed, message);
+                if !entry.set_unavailable(state, Rule::For(*managed), self.now.moment) {
+                    return;
+                }
+            }
             News::Unavailable(state) => {
-                info!(jobkind = %report.name, ?state, "JobKind can't be watched");
-                entry.unserved_since =
-                    matches!(state, WatchState::Unserved { .. }).then_some(self.now.moment);
-                entry.rule = state.rule(&entry.rule);
-                entry.watch_state = state;
+                let rule = state.rule(&entry.rule);
+                if !entry.set_unavailable(state, rule, self.now.moment) {
+                    return;
+                }
             }
         }
         self.kinds.publish_rules();
         self.review_kind(&report.name);
+    }
+}
+
+impl Entry {
+    /// Notes that its objects can't be watched. Returns whether that is new.
+    fn set_unavailable(&mut self, state: WatchState, rule: Rule, now: Moment) -> bool {
+        if self.watch_state == state && self.rule == rule {
+            return false;
+        }
+        info!(
+            kind = self.spec.kind,
+            group = self.spec.group,
+            ?state,
+            "the objects of a JobKind can't be watched"
+        );
+        self.unserved_since = matches!(state, WatchState::Unserved { .. }).then_some(now);
+        self.rule = rule;
+        self.watch_state = state;
+        true
     }
 }

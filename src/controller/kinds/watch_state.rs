@@ -65,8 +65,8 @@ impl UnavailableReason {
     /// same; those of which there are none are not.
     fn keeps_rule(self) -> bool {
         match self {
-            Self::Forbidden | Self::Unreachable | Self::SchemaMismatch => true,
-            Self::Invalid | Self::Taken | Self::NotServed | Self::NotNamespaced => false,
+            Self::Forbidden | Self::Unreachable | Self::SchemaMismatch | Self::NotServed => true,
+            Self::Invalid | Self::Taken | Self::NotNamespaced => false,
         }
     }
 }

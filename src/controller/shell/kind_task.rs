@@ -63,9 +63,10 @@ impl Task {
         let mut retry = Retry::new();
         loop {
             let refused = match self.look_in_time().await {
-                Err(state) => state,
+                Err(news) => news,
                 Ok(found) => {
-                    let (resource, managed) = (found.resource.clone(), Box::new(found.managed));
+                    let resource = Box::new(found.resource.clone());
+                    let managed = Box::new(found.managed);
                     if !self.report(News::Found { resource, managed }).await {
                         return;
                     }
@@ -81,7 +82,7 @@ impl Task {
                     self.refused(&refusal).await
                 }
             };
-            if !self.report(News::Unavailable(refused)).await {
+            if !self.report(refused).await {
                 return;
             }
             retry.wait().await;
@@ -115,19 +116,16 @@ impl Task {
         self.reports.send(report).await.is_ok()
     }
 
-    async fn look_in_time(&self) -> Result<Found, WatchState> {
+    async fn look_in_time(&self) -> Result<Found, News> {
         timeout(LOOK_DEADLINE, self.look())
             .await
             .unwrap_or_else(|_| {
-                let message = "The API server did not answer; trying again";
-                Err(unavailable(
-                    UnavailableReason::Unreachable,
-                    message.to_owned(),
-                ))
+                let message = "The API server did not answer; trying again".to_owned();
+                Err(unavailable(UnavailableReason::Unreachable, message).into())
             })
     }
 
-    async fn look(&self) -> Result<Found, WatchState> {
+    async fn look(&self) -> Result<Found, News> {
         let CompiledKind {
             group,
             version,
@@ -140,8 +138,7 @@ impl Task {
             Err(error) => return Err(self.refused(&error).await),
         };
         if capabilities.scope != Scope::Namespaced {
-            let message = format!("{kind} is not namespaced; only namespaced kinds can be managed");
-            return Err(unavailable(UnavailableReason::NotNamespaced, message));
+            return Err(self.not_namespaced());
         }
         let unread = |error| {
             let message = format!("The schema can't be read: {error}; trying again");
@@ -149,7 +146,7 @@ impl Task {
         };
         let schema = self.schema_address().await.map_err(unread)?;
         if let Some(misfit) = self.check_schema(&schema).await.map_err(unread)? {
-            return Err(unavailable(UnavailableReason::SchemaMismatch, misfit));
+            return Err(unavailable(UnavailableReason::SchemaMismatch, misfit).into());
         }
         Ok(Found {
             managed: self.managed(&resource, &capabilities),
@@ -221,10 +218,10 @@ impl Task {
     }
 
     /// Why the kind can't be watched.
-    async fn refused(&self, error: &Error) -> WatchState {
+    async fn refused(&self, error: &Error) -> News {
         let told = words(error);
-        match ApiAnswer::of(error) {
-            ApiAnswer::NotFound => self.not_served().await,
+        let state = match ApiAnswer::of(error) {
+            ApiAnswer::NotFound => return self.not_served().await,
             ApiAnswer::Forbidden => unavailable(
                 UnavailableReason::Forbidden,
                 format!(
@@ -238,10 +235,11 @@ impl Task {
                 UnavailableReason::Unreachable,
                 format!("{told}; trying again"),
             ),
-        }
+        };
+        state.into()
     }
 
-    async fn not_served(&self) -> WatchState {
+    async fn not_served(&self) -> News {
         let CompiledKind {
             group,
             version,
@@ -249,20 +247,34 @@ impl Task {
             ..
         } = &*self.kind;
         let not_here = format!("{kind} is not served in {group}/{version}");
-        let others = match lookup::served_versions(&self.client, group, kind).await {
-            Ok(versions) => versions.join(", "),
+        let others = match lookup::served(&self.client, group, kind).await {
+            Ok(others) => others,
             Err(error) => {
                 let message =
                     format!("{not_here}, and the group can't be read: {error}; trying again");
-                return unavailable(UnavailableReason::Unreachable, message);
+                return unavailable(UnavailableReason::Unreachable, message).into();
             }
         };
-        if others.is_empty() {
+        let Some((resource, capabilities)) = others.first() else {
             let message = format!("{not_here}; install its CRD, or correct spec.version");
-            return WatchState::Unserved { message };
+            return WatchState::Unserved { message }.into();
+        };
+        if capabilities.scope != Scope::Namespaced {
+            return self.not_namespaced();
         }
-        let message = format!("{not_here}, but in {others}: correct spec.version");
-        unavailable(UnavailableReason::NotServed, message)
+        let versions: Vec<_> = others.iter().map(|(of, _)| of.version.as_str()).collect();
+        let versions = versions.join(", ");
+        // Asked about one version, the webhooks are asked about all: new objects are held meanwhile, or refused.
+        News::OtherVersion {
+            managed: Box::new(self.managed(resource, capabilities)),
+            message: format!("{not_here}, but in {versions}: correct spec.version"),
+        }
+    }
+
+    fn not_namespaced(&self) -> News {
+        let kind = &self.kind.kind;
+        let message = format!("{kind} is not namespaced; only namespaced kinds can be managed");
+        unavailable(UnavailableReason::NotNamespaced, message).into()
     }
 }
 

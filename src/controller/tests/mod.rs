@@ -182,7 +182,7 @@ impl Play {
             name: name.into(),
             life,
             news: News::Found {
-                resource: ApiResource::erase::<k8s_openapi::api::batch::v1::Job>(&()),
+                resource: Box::new(ApiResource::erase::<k8s_openapi::api::batch::v1::Job>(&())),
                 managed: Box::new(ManagedResource {
                     group: "batch".to_owned(),
                     version: "v1".to_owned(),

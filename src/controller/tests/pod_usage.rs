@@ -482,3 +482,50 @@ async fn a_pod_names_no_job_of_another_namespace() {
         assert_eq!(play.usage("p", "a"), expected, "{namespace}");
     }
 }
+
+/// Anybody can have pods say that they are of a pod set, or name a job by its UID.
+#[tokio::test]
+async fn a_job_that_is_gone_has_left_no_more_pods_than_it_was_admitted_with() {
+    let named = json!({"batch.kubernetes.io/controller-uid": "uid-a"});
+    let unknown_owner = || owned_by("example.com/v1", "Thing", "thing");
+    for (labels, owner) in [
+        (json!({}), None),
+        (json!({}), Some(unknown_owner())),
+        (named, None),
+    ] {
+        let workload = serde_json::to_value(Play::new().admit("a")).unwrap();
+        let mut play = Play::new();
+        play.list_settings();
+        play.list(&Source::Workload, [workload]);
+        let pods = ["newest", "newer", "oldest"].into_iter().zip([50, 40, 30]);
+        play.list(
+            &Source::Pod,
+            pods.map(|(name, second)| {
+                let mut pod = running(name, &labels, owner.clone());
+                pod["metadata"]["creationTimestamp"] = json!(format!("2026-11-23T11:59:{second}Z"));
+                pod
+            }),
+        );
+        play.list_jobs([]);
+        play.answer(|_| Found::Gone);
+        play.cycle();
+        let usage = |pod| play.usage(pod, "a");
+        assert_eq!(usage("oldest"), [false, true], "{labels} {owner:?}");
+        assert_eq!(usage("newer"), [true, true], "{labels} {owner:?}");
+        assert_eq!(usage("newest"), [true, true], "{labels} {owner:?}");
+        let mut oldest = running("oldest", &labels, owner.clone());
+        oldest["metadata"]["deletionTimestamp"] = json!("2026-11-23T12:00:00Z");
+        let gone = serde_json::from_value(oldest).unwrap();
+        play.observe(&Source::Pod, Change::Deleted(Box::new(gone)));
+        play.pass(Duration::from_secs(1));
+        play.handle(Input::Tick);
+        play.cycle();
+        let usage = |pod| play.usage(pod, "a");
+        assert_eq!(
+            usage("newer"),
+            [false, true],
+            "it has the place of the other"
+        );
+        assert_eq!(usage("newest"), [true, true], "{labels} {owner:?}");
+    }
+}

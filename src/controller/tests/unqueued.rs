@@ -4,6 +4,7 @@ use super::pod_usage::{owned_by, running};
 use super::*;
 use crate::api::lookup::Found;
 use crate::controller::intake::owners::OwnerAnswer;
+use crate::plan::JobPurpose;
 use crate::visibility::{State, WorkloadRef};
 
 impl Play {
@@ -49,6 +50,29 @@ fn uncountable(name: &str) -> Value {
     job["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"] =
         json!("much");
     job
+}
+
+/// It has no Workload, and nobody is asked about such an edit.
+#[tokio::test]
+async fn what_waited_when_it_was_deleted_does_not_run() {
+    let mut play = Play::new();
+    play.list_settings();
+    play.list_jobs([uncountable("a")]);
+    let writes = play.cycle();
+    assert!(writes.is_empty(), "{writes:?}");
+    let mut started = uncountable("a");
+    let metadata = &mut started["metadata"];
+    metadata["deletionTimestamp"] = json!("2026-11-23T12:00:00Z");
+    metadata["finalizers"] = json!(["acme.io/keep"]);
+    metadata["resourceVersion"] = json!("30");
+    metadata["labels"] = json!({});
+    metadata["annotations"] = json!({});
+    started["spec"]["suspend"] = json!(false);
+    let jobs = play.jobs.clone().unwrap();
+    play.observe(&jobs, Change::Applied(seen(started)));
+    let writes = play.cycle();
+    let is_suspended = |write: &InFlightWrite| matches!(&write.write, Write::PatchJob { purpose, .. } if *purpose == JobPurpose::Suspend);
+    assert!(writes.iter().any(is_suspended), "{writes:?}");
 }
 
 fn member() -> Value {

@@ -16,6 +16,7 @@ use sluice_kinds::view::LabelledQueue;
 
 use crate::cache::pod::CHAIN_MAX;
 use crate::cache::{JobKey, JobRecord, Uid, WorkloadRecord};
+use crate::plan::workload::placement::reduced_count;
 use crate::plan::writes::plan_and_notes::Note;
 use crate::process::hashing::HashMap;
 
@@ -31,7 +32,7 @@ pub enum Excess {
     Finished,
     /// The label by which its pods are watched was taken out of the template of this pod set.
     Unlabelled { pod_set: String },
-    /// It asks for more of this resource than that object was admitted with.
+    /// It asks for more of this resource than that object holds quota for.
     MoreThanAdmitted {
         resource: String,
         asks: Quantity,
@@ -54,7 +55,8 @@ pub struct RunningChild {
     /// The object that owns it.
     owner: Uid,
     created: Option<Timestamp>,
-    /// What its pods ask for, all together. What LimitRanges add is left out: they may be newer than the admission.
+    /// What its pods ask for, all together, without those that have ended for good. What LimitRanges add is left out: they
+    /// may be newer than the admission.
     asks: Amounts,
     /// What they asked for when it was first seen to run.
     asked_first: Amounts,
@@ -76,10 +78,11 @@ impl RunningChild {
         }
         let mut asks = Amounts::new();
         for set in reading.pod_sets.iter().flat_map(|sets| sets.iter()) {
-            add_pods(&mut asks, set.count);
+            // For those that have ended for good its owner may have given quota back.
+            let count = set.count.saturating_sub(set.reclaimable);
+            add_pods(&mut asks, count);
             for (name, amount) in &set.declared {
-                let sum = asks.entry(name.clone()).or_default();
-                *sum = sum.saturating_add(amount.saturating_mul(i128::from(set.count)));
+                add(&mut asks, name, *amount, count);
             }
         }
         let mut sets = reading.pod_sets.iter().flat_map(|sets| sets.iter());
@@ -156,7 +159,7 @@ pub fn excess<'a>(
     // controller may go on with it.
     let is_left = root.deleting && (admitted.is_some() || root.deletes_pods);
     let may_end = has_finished && !has_ended;
-    if root.hold != Hold::Suspend || may_end || is_left || !is_held(root) {
+    if root.hold != Hold::Suspend || may_end || is_left || !is_held(root, workload) {
         return Vec::new();
     }
     let judged = children.iter().filter(|(key, _)| !besides.contains(key));
@@ -176,7 +179,7 @@ pub fn excess<'a>(
         .map(|(key, child)| (owners(child, &by_uid), key, child))
         .collect();
     in_order.sort_by_key(|(owners, _, child)| (owners.len(), child.place()));
-    let mut admitted = amounts_of(record);
+    let mut admitted = left_of(record);
     // They may have been recorded by these names.
     for devices in children.values().flat_map(|child| &child.requested_devices) {
         devices.rename(&mut admitted);
@@ -280,45 +283,57 @@ fn take(from: &mut Amounts, resource: &str, asks: i128) -> i128 {
 }
 
 /// Whether an object may run only when it is admitted, or its gates are gone.
-fn is_held(root: &JobRecord) -> bool {
+fn is_held(root: &JobRecord, workload: Option<&WorkloadRecord>) -> bool {
     let is_gated = root.gates != GateState::None && !root.released;
-    is_gated || matches!(root.queue, LabelledQueue::Named(_))
+    is_gated || root.queue != LabelledQueue::None || root.was_held(workload.is_some())
 }
 
-/// What a Workload was queued with, all its pods together. What could not be counted never was admitted: where it
-/// can't be read any more, the admission says how much that was.
-fn amounts_of(record: &WorkloadRecord) -> Amounts {
+/// What is left of what a Workload was admitted with, all its pods together: pods that have ended for good have given
+/// their quota back. What could not be counted never was admitted: where the spec can't be read any more, the admission
+/// says how much that was.
+fn left_of(record: &WorkloadRecord) -> Amounts {
     let mut amounts = Amounts::new();
+    let admission = record.status.admission.iter();
+    let assigned = admission.flat_map(|admission| &admission.pod_set_assignments);
+    let left = |name: &str, admitted: u32| admitted.saturating_sub(record.reclaimed(name));
     if record.unreadable.is_some() {
-        let admission = record.status.admission.iter();
-        for (name, quantity) in
-            (admission.flat_map(|of| &of.pod_set_assignments)).flat_map(|set| &set.resource_usage)
-        {
-            let sum = amounts.entry(name.clone()).or_default();
-            *sum = sum.saturating_add(quantity.nanos().unwrap_or_default());
+        for set in assigned {
+            let count = u32::try_from(set.count).unwrap_or_default();
+            let left = left(&set.name, count);
+            for (name, of_all) in &set.resource_usage {
+                let of_all = of_all.nanos().unwrap_or_default();
+                let of_each = of_all.checked_div(count.into()).unwrap_or_default();
+                add(&mut amounts, name, of_each, left);
+            }
         }
         return amounts;
     }
-    let admission = record.status.admission.iter();
-    let mut assigned = admission.flat_map(|of| &of.pod_set_assignments);
+    let mut assigned = assigned;
     let has_quota_of_pods = assigned.any(|set| set.flavors.contains_key(ResourceName::PODS));
     for set in &record.spec.pod_sets {
+        let asked = u32::try_from(set.count).unwrap_or_default();
+        let admitted = reduced_count(record, &set.name).unwrap_or(asked);
+        let left = left(&set.name, admitted);
         if has_quota_of_pods {
-            add_pods(&mut amounts, u32::try_from(set.count).unwrap_or_default());
+            add_pods(&mut amounts, left);
         }
-        for (name, quantity) in &set.requests {
-            let amount = quantity.nanos().unwrap_or_default();
-            let sum = amounts.entry(name.clone()).or_default();
-            *sum = sum.saturating_add(amount.saturating_mul(i128::from(set.count)));
+        for (name, of_each) in &set.requests {
+            let of_each = of_each.nanos().unwrap_or_default();
+            add(&mut amounts, name, of_each, left);
         }
     }
     amounts
 }
 
+/// Adds what so many pods ask for.
+fn add(amounts: &mut Amounts, name: &str, of_each: i128, count: u32) {
+    let sum = amounts.entry(name.to_owned()).or_default();
+    *sum = sum.saturating_add(of_each.saturating_mul(count.into()));
+}
+
 /// Counts pods as a resource, which they are where there is quota for them.
 fn add_pods(amounts: &mut Amounts, count: u32) {
-    let pods = amounts.entry(ResourceName::PODS.to_owned()).or_default();
-    *pods = pods.saturating_add(i128::from(count).saturating_mul(NANOS));
+    add(amounts, ResourceName::PODS, NANOS, count);
 }
 
 /// What the user is told about a child that is suspended. `root` names what it belongs to.
@@ -350,7 +365,7 @@ pub fn note(excess: &Excess, root: &str) -> Note {
         } => Note::warning(
             event::EXCEEDS_OWNER,
             format!(
-                "Suspended: it requests {resource} {asks}, and {root}, to which it belongs, was admitted with {admitted}; {REMEDY}"
+                "Suspended: it requests {resource} {asks}, and {root}, to which it belongs, holds quota for {admitted}; {REMEDY}"
             ),
         ),
         Excess::MoreTogether {
@@ -361,7 +376,7 @@ pub fn note(excess: &Excess, root: &str) -> Note {
         } => Note::warning(
             event::EXCEEDS_OWNER,
             format!(
-                "Suspended: it requests {resource} {asks}, other objects that belong to {root} use {others}, and {root} was admitted with {admitted}; {REMEDY}"
+                "Suspended: it requests {resource} {asks}, other objects that belong to {root} use {others}, and {root} holds quota for {admitted}; {REMEDY}"
             ),
         ),
     }

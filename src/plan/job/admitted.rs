@@ -43,6 +43,7 @@ pub(super) fn plan_admitted(
     let Ok(pod_sets) = &reading.pod_sets else {
         return evict_changed(workload_key, record, *now);
     };
+    let pod_sets = &*workload::by_admitted_names(record, pod_sets);
     // While it has pods they need their quota: nobody would stop them.
     if !reading.refusals.is_empty() && situation.live_pods == 0 {
         return evict_refused(workload_key, record, &reading.refusals, *now);
@@ -62,10 +63,12 @@ pub(super) fn plan_admitted(
     // Released, it would run in a queue that it does not name, and its label could not be put right any more.
     let is_named =
         matches!(&job.queue, LabelledQueue::Named(queue) if *queue == record.spec.queue_name);
-    if job.hold == Hold::Suspend && reading.suspended && !is_named {
+    let is_to_be_released = job.hold == Hold::Suspend && reading.suspended;
+    if is_to_be_released && !is_named {
         return evict_from_queue(workload_key, record, *now);
     }
-    if !workload::covers(record, pod_sets, fit) {
+    let is_covered = workload::covers(record, pod_sets, fit);
+    if !is_covered || (is_to_be_released && progress::wants_reclaimed(record, pod_sets)) {
         return evict_changed(workload_key, record, *now);
     }
     // What its pods use could not be seen any more.

@@ -128,6 +128,78 @@ fn children_run_together_on_what_their_owner_was_admitted_with() {
     assert_eq!(found(None, &none), "b", "without pods it uses nothing");
 }
 
+/// Nobody is asked about the labels of what is being deleted.
+#[test]
+fn children_of_what_was_queued_when_it_was_deleted_do_not_run() {
+    let children = running(&[("a", ROOT, 1, [1, 1])]);
+    let workload = serde_json::from_value(mk_workload(json!({}))).unwrap();
+    let (_, waits) = WorkloadRecord::read(workload).unwrap();
+    let held = json!({"sluice.dev/held": "true"});
+    for (annotations, record, expected) in [
+        (held, None, 1),
+        (json!({}), Some(&waits), 1),
+        (json!({}), None, 0),
+    ] {
+        let root = mk_job(json!({}), annotations, true);
+        let at = json!("2026-01-01T00:00:00Z");
+        let root = read(&kind(), &with(root, "/metadata/deletionTimestamp", at));
+        let found = excess(&root, record, &children, &BTreeSet::new());
+        assert_eq!(found.len(), expected, "{record:?}");
+    }
+}
+
+/// As of a JobSet one of whose Jobs has succeeded. What is released of two pods has no more than that.
+#[test]
+fn children_run_on_what_is_left_of_what_their_owner_was_admitted_with() {
+    let with_count = |count| {
+        let set = "/status/admission/podSetAssignments/0/count";
+        with(admitted(), set, json!(count))
+    };
+    let gave_back = |workload, count: u32| {
+        let reclaimable = json!([{"name": "main", "count": count}]);
+        with(workload, "/status/reclaimablePods", reclaimable)
+    };
+    let unreadable = |workload| with(workload, "/spec/podSets", json!("none"));
+    let of_pods = |workload| {
+        let flavors = "/status/admission/podSetAssignments/0/flavors";
+        let workload = with(workload, flavors, json!({"pods": "f"}));
+        with(workload, "/spec/podSets/0/requests", json!({"cpu": "4"}))
+    };
+    let rows = [
+        ("nothing was given back", admitted(), 2),
+        ("one pod was", gave_back(admitted(), 1), 1),
+        ("all were", gave_back(admitted(), 2), 0),
+        ("one pod was admitted", with_count(1), 1),
+        ("and was given back", gave_back(with_count(1), 1), 0),
+        ("the spec can't be read", unreadable(admitted()), 2),
+        ("and one pod was", unreadable(gave_back(admitted(), 1)), 1),
+        (
+            "there is quota of pods",
+            of_pods(gave_back(admitted(), 1)),
+            1,
+        ),
+    ];
+    for (name, workload, left) in rows {
+        let fits = running(&[("a", ROOT, 1, [left, left])]);
+        assert_eq!(found(Some(workload.clone()), &fits), "", "{name}");
+        let exceeds = running(&[("a", ROOT, 1, [left + 1, left + 1])]);
+        assert_eq!(found(Some(workload), &exceeds), "a", "{name}");
+    }
+    // Of two pods one has ended for good, as its owner says too.
+    let job = with(
+        mk_job(json!({}), json!({}), false),
+        "/spec/completions",
+        json!(2),
+    );
+    let job = with(job, "/status/succeeded", json!(1));
+    let owner = json!([{"apiVersion": "batch/v1", "kind": "Job", "name": ROOT, "uid": ROOT, "controller": true}]);
+    let job = read(&kind(), &with(job, "/metadata/ownerReferences", owner));
+    let job = RunningChild::read(&job, None, false).unwrap();
+    let children = BTreeMap::from([(key("a"), job)]);
+    assert_eq!(found(Some(gave_back(admitted(), 1)), &children), "");
+    assert_eq!(found(Some(gave_back(admitted(), 2)), &children), "a");
+}
+
 /// KubeRay keeps the cluster of a RayJob that has ended: while its pods run it has its quota.
 #[test]
 fn children_run_after_the_end_as_long_as_the_quota_is_not_free() {
@@ -179,7 +251,7 @@ fn who_goes_is_told_what_the_others_use() {
     let found = excess(&root, Some(&record), &children, &BTreeSet::new());
     assert_eq!(
         note(&found[0].1, "Job \"train\"").message,
-        "Suspended: it requests cpu 2, other objects that belong to Job \"train\" use 1, and Job \"train\" was admitted with 2; increase the requests of that object, or create this object without the owner reference, so that it is queued by itself"
+        "Suspended: it requests cpu 2, other objects that belong to Job \"train\" use 1, and Job \"train\" holds quota for 2; increase the requests of that object, or create this object without the owner reference, so that it is queued by itself"
     );
 }
 

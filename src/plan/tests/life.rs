@@ -29,6 +29,10 @@ fn each_turn_of_a_jobs_life() {
             json!({"requests": {"cpu": "2"}}),
         )
     };
+    let gave_back = |count: i32| {
+        let reclaimable = json!([{"name": "main", "count": count}]);
+        with(admitted(), "/status/reclaimablePods", reclaimable)
+    };
     let cases = [
         (
             "gated and suspended",
@@ -164,6 +168,21 @@ fn each_turn_of_a_jobs_life() {
             "nothing []",
         ),
         (
+            "suspended and grown back after it gave quota back",
+            queued(true),
+            Some(gave_back(1)),
+            "evict [\"Evicted\"]",
+        ),
+        (
+            "suspended and started again after a pod has ended for good",
+            {
+                let job = with(queued(true), "/spec/completions", json!(2));
+                with(job, "/status/succeeded", json!(1))
+            },
+            Some(gave_back(1)),
+            "release []",
+        ),
+        (
             "gated after it was released",
             with(placed(queued(false)), "/metadata/annotations", gate.clone()),
             Some(admitted()),
@@ -223,6 +242,30 @@ fn each_turn_of_a_jobs_life() {
             deleted(gated(false)),
             None,
             "suspend [\"Stopped\"]",
+        ),
+        (
+            "being deleted, and taken out of its queue and started",
+            deleted(ungoverned(held.clone(), false)),
+            None,
+            "suspend [\"Stopped\"]",
+        ),
+        (
+            "the same, and the mark is gone too",
+            deleted(ungoverned(json!({}), false)),
+            pending(),
+            "suspend [\"Stopped\"]",
+        ),
+        (
+            "being deleted, started by hand, and not what its JobKind says",
+            deleted(with(queued(false), "/status/conditions", json!("none"))),
+            pending(),
+            "suspend [\"Stopped\"]",
+        ),
+        (
+            "being deleted, and never held",
+            deleted(ungoverned(json!({}), false)),
+            None,
+            "nothing []",
         ),
         (
             "being deleted after its pods",
@@ -301,6 +344,35 @@ fn each_turn_of_a_jobs_life() {
             expected,
             "{name}"
         );
+    }
+}
+
+/// Its JobKind was edited meanwhile.
+#[test]
+fn an_admitted_job_goes_on_whatever_its_pod_sets_are_called_by_now() {
+    let mut renamed: JobKind =
+        serde_saphyr::from_str(include_str!("../../../config/jobkinds/job.yaml")).unwrap();
+    renamed.spec.pod_sets[0].name = "pods".to_owned();
+    let renamed = CompiledKind::compile(&renamed).unwrap();
+    let placed = |suspended| {
+        let placed = json!({"disk": "ssd", "spot": "true"});
+        let template = "/spec/template/spec/nodeSelector";
+        with(queued(suspended), template, placed)
+    };
+    let larger = with(placed(false), "/spec/parallelism", json!(3));
+    for (job, workload, expected) in [
+        (placed(false), admitted(), "nothing []"),
+        (larger, admitted(), "evict [\"Evicted\"]"),
+        (queued(true), admitted(), "release []"),
+        (placed(true), evicting(), "restore []"),
+        (queued(true), mk_workload(json!({})), "update workload []"),
+    ] {
+        let case = Case {
+            job,
+            workload: Some(workload),
+        };
+        let planned = planned_of_kind(&renamed, &case, 0);
+        assert_eq!(in_words(&planned), expected, "{}", case.job["spec"]);
     }
 }
 

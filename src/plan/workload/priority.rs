@@ -108,9 +108,9 @@ impl Classes<'_> {
             .as_ref()
             .ok()
             .and_then(|r| r.pod_sets.as_ref().ok());
-        let mut sets = pod_sets.into_iter().flat_map(|sets| sets.iter());
-        let class = sets.find_map(|set| set.priority_class.as_deref());
-        let class = match self.from(job.priority_class.as_deref(), class)? {
+        let sets = pod_sets.into_iter().flat_map(|sets| sets.iter());
+        let classes = sets.filter_map(|set| set.priority_class.as_deref());
+        let class = match self.from(job.priority_class.as_deref(), classes)? {
             Ok(priority) => return Ok(priority),
             Err(of_pods) => of_pods,
         };
@@ -169,7 +169,7 @@ impl Classes<'_> {
     fn from<'a>(
         &'a self,
         label: Option<&'a str>,
-        of_pods: Option<&'a str>,
+        of_pods: impl IntoIterator<Item = &'a str>,
     ) -> Result<Result<Priority, Option<&'a str>>, NoPriority> {
         let found = (self.of_pods)
             .priority_from(label, of_pods, self.allowed)

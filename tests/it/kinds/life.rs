@@ -287,6 +287,48 @@ async fn a_job_kind_changes_its_version() -> Result<()> {
     .await
 }
 
+/// The CRD has left the version of the JobKind behind: what is new is held until the JobKind follows.
+#[tokio::test]
+async fn a_kind_that_is_served_in_other_versions_only_is_held() -> Result<()> {
+    bed::shared("kind-moved", async |scene| {
+        scene.queue(&[quota("cpu", "2")]).await?;
+        let mut widget = MadeUp::new(scene, "Widget");
+        widget.install(scene).await?;
+        create(scene, &widget, &widget.queued("runs")).await?;
+        widget.see_released(scene, "runs").await?;
+
+        let mut moved = widget.crd();
+        let [old, new] = [0, 1].map(|version| format!("/spec/versions/{version}"));
+        moved = with(moved, &format!("{old}/served"), json!(false));
+        moved = with(moved, &format!("{old}/storage"), json!(false));
+        moved = with(moved, &format!("{new}/storage"), json!(true));
+        scene.apply(&moved).await?;
+        let name = widget.name.clone();
+        scene
+            .see_condition("JobKind", &name, "Ready", "False", "KindNotServed")
+            .await?;
+        widget.version = "v2";
+        let started = with(widget.queued("late"), "/spec/halted", json!(false));
+        eventually("new objects to be held", DEADLINE, async || {
+            let args = ["create", "-f", "-", "--dry-run=server", "-o", "json"];
+            let shown = scene.kubectl(&args, Some(&started.to_string())).await?;
+            let shown: Value = serde_json::from_str(&shown.ok()?)?;
+            ensure!(shown["spec"]["halted"] == true, "{shown}");
+            anyhow::Ok(())
+        })
+        .await?;
+        create(scene, &widget, &started).await?;
+
+        let version = json!({"spec": {"version": "v2"}});
+        scene.merge("JobKind", &name, version).await?;
+        widget.see_watched(scene).await?;
+        widget.see_released(scene, "late").await?;
+        scene.delete("JobKind", &name).await?;
+        widget.delete_crd(scene).await
+    })
+    .await
+}
+
 /// The CRD changes under the JobKind: what runs stays known, nothing new is released.
 #[tokio::test]
 async fn a_schema_that_fits_no_more_is_noticed() -> Result<()> {

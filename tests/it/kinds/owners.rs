@@ -142,7 +142,7 @@ async fn a_part_runs_on_what_its_owner_was_admitted_with() -> Result<()> {
         let told = scene.see_event("greedy", "ExceedsOwner").await?;
         assert_eq!(
             told,
-            "Suspended: it requests cpu 1500m, and Crew \"first\", to which it belongs, was admitted with 1; increase the requests of that object, or create this object without the owner reference, so that it is queued by itself"
+            "Suspended: it requests cpu 1500m, and Crew \"first\", to which it belongs, holds quota for 1; increase the requests of that object, or create this object without the owner reference, so that it is queued by itself"
         );
 
         // Each of these two fits, and both together do not.
@@ -160,7 +160,7 @@ async fn a_part_runs_on_what_its_owner_was_admitted_with() -> Result<()> {
         let told = scene.see_event("third", "ExceedsOwner").await?;
         assert_eq!(
             told,
-            "Suspended: it requests cpu 700m, other objects that belong to Crew \"first\" use 700m, and Crew \"first\" was admitted with 1; increase the requests of that object, or create this object without the owner reference, so that it is queued by itself"
+            "Suspended: it requests cpu 700m, other objects that belong to Crew \"first\" use 700m, and Crew \"first\" holds quota for 1; increase the requests of that object, or create this object without the owner reference, so that it is queued by itself"
         );
         ensure!(!is_suspended(&scene.get("Job", "second").await?));
         scene.delete("Job", "second").await?;

@@ -341,6 +341,37 @@ async fn a_running_job_that_is_made_smaller_gives_quota_back() -> Result<()> {
     .await
 }
 
+/// Suspended and made larger in one update, as the refusal of growth tells, such a job is queued with the new count.
+#[tokio::test]
+async fn a_job_that_gave_quota_back_grows_through_its_queue() -> Result<()> {
+    bed::shared("reclaim-regrown", async |scene| {
+        scene.queue(&[quota("cpu", "4")]).await?;
+        let (workloads, recorded) = (scene.record("Workload").await?, scene.record("Pod").await?);
+        let wide = Job::new("wide").queue("q").pods(4).runs_forever();
+        let wide = wide.with(&["spec", "completions"], json!(40));
+        scene.create(&wide.json()).await?;
+        see_running(scene, "wide", 4).await?;
+        let smaller = json!({"spec": {"parallelism": 1}});
+        scene.merge("Job", "wide", smaller).await?;
+        let next = Job::new("next").queue("q").cpu("3").runs_forever();
+        scene.create(&next.json()).await?;
+        see_running(scene, "next", 1).await?;
+        let regrown = json!({"spec": {"suspend": true, "parallelism": 4}});
+        scene.merge("Job", "wide", regrown).await?;
+        scene.see_workload("wide", "waiting", waits).await?;
+        let workload = scene.find_workload("wide").await?.unwrap();
+        assert_eq!(workload["spec"]["podSets"][0]["count"], 4, "{workload}");
+        scene.delete("Job", "next").await?;
+        see_running(scene, "wide", 4).await?;
+        let (workloads, pods) = (
+            scene.history("Workload", &workloads).await?,
+            scene.history("Pod", &recorded).await?,
+        );
+        check_cpus(scene, "4", &workloads, &pods)
+    })
+    .await
+}
+
 /// Of a job without completions no pod is replaced once one has succeeded.
 #[tokio::test]
 async fn a_work_queue_gives_quota_back_as_its_pods_end() -> Result<()> {

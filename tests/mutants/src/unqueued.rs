@@ -19,10 +19,49 @@ pub(crate) static MUTANTS: &[Mutant] = &[
         "what is being deleted may be started past its gate",
         "src/plan/job.rs",
         (
-            "return unadmitted_in_deletion(situation, reading);",
+            "return unadmitted_in_deletion(situation);",
             "return Plan::default();",
         ),
         Unit("src", "each_turn_of_a_jobs_life"),
+    ),
+    mutant(
+        "what is being deleted may be taken out of its queue",
+        "src/cache/job.rs",
+        (
+            "self.deleting && (self.is_marked_held() || has_workload)",
+            "self.deleting && self.is_marked_held() && !has_workload",
+        ),
+        Unit("src", "each_turn_of_a_jobs_life"),
+    ),
+    mutant(
+        "a job grows back to quota that it gave away",
+        "src/plan/job/admitted.rs",
+        ("progress::wants_reclaimed(record, pod_sets)", "false"),
+        Unit("src", "each_turn_of_a_jobs_life"),
+    ),
+    mutant(
+        "children run on what their owner gave away",
+        "src/plan/children/excess.rs",
+        (
+            "admitted.saturating_sub(record.reclaimed(name))",
+            "admitted",
+        ),
+        Unit(
+            "src",
+            "children_run_on_what_is_left_of_what_their_owner_was_admitted_with",
+        ),
+    ),
+    mutant(
+        "pods beyond the admission of a job that is gone use nothing",
+        "src/controller/decisions/orphans.rs",
+        (
+            "return Some((named, is_beyond));",
+            "return Some((named, false));",
+        ),
+        Unit(
+            "src",
+            "a_job_that_is_gone_has_left_no_more_pods_than_it_was_admitted_with",
+        ),
     ),
     mutant(
         "pods beyond the admission of their job use nothing",

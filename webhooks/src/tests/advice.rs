@@ -35,6 +35,10 @@ fn limited() -> ClusterQueueState {
 }
 
 fn policy(are_listed: bool) -> Policy {
+    with_queues(mk_policy(), are_listed)
+}
+
+fn with_queues(policy: Policy, are_listed: bool) -> Policy {
     let state = |cluster_queue: &str, is_stopped| {
         Some(LocalQueueState {
             cluster_queue: cluster_queue.to_owned(),
@@ -61,7 +65,7 @@ fn policy(are_listed: bool) -> Policy {
     let night = json!({"schedule": {"notBefore": {}}});
     let data =
         json!({"after": {"kinds": [{"group": "batch", "kind": "Job", "condition": "true"}]}});
-    mk_policy()
+    policy
         .with_gates([
             (budget, Arc::new(GateSpec::default())),
             (Gate::parse("acme.io/night", "").unwrap(), spec(night)),
@@ -131,6 +135,28 @@ fn of_pod_class(class: &str) -> Value {
         "/spec/template/spec/priorityClassName",
         json!(class),
     )
+}
+
+/// Each set of pods may name a class.
+#[test]
+fn the_classes_of_all_pods_are_looked_at() {
+    let mut kind = mk_job_kind("batch", "Job");
+    let mut second = kind.spec.pod_sets[0].clone();
+    second.name = "second".to_owned();
+    second.template = Some(".spec.second".to_owned());
+    second.partial_admission = None;
+    kind.spec.pod_sets.push(second);
+    let kind = Arc::new(CompiledKind::compile(&kind).unwrap());
+    let policy = Policy::new([kind], QueueLabels::default(), SLUICE);
+    let mut job = of_pod_class("low");
+    job["spec"]["second"] = of_pod_class("gold")["spec"]["template"].clone();
+    let told = warnings(&job, &with_queues(policy, true));
+    let of_gold = "supported values: \"low\", \"mid\"; the object can't be queued";
+    assert!(
+        told.iter()
+            .any(|told| told.contains("\"gold\"") && told.ends_with(of_gold)),
+        "{told:?}"
+    );
 }
 
 fn idle(queue: &str) -> Value {

@@ -228,7 +228,8 @@ impl Reader<'_> {
         views: &[PodSetView],
         jobs: &mut Jobs,
     ) -> Result<Priority, String> {
-        let named = views.iter().find_map(|view| view.priority_class.as_deref());
+        let named = views.iter();
+        let named = named.filter_map(|view| view.priority_class.as_deref());
         let label = label(object, PRIORITY_CLASS_LABEL);
         let found = self.quotas.priority_from(queue, label, named);
         let found = found.map_err(|class| format!("can't be queued: {class}"))?;

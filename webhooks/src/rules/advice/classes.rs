@@ -1,5 +1,7 @@
 //! Priority classes that are missing, or that the ClusterQueue does not allow.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 use sluice_crds::PRIORITY_CLASS_LABEL;
 use sluice_kinds::metadata::label;
@@ -29,15 +31,18 @@ pub(super) fn warnings(
         let disallowed = disallowed(request, object, ClassKind::Workloads, class, policy);
         return missing.into_iter().chain(disallowed).collect();
     }
-    let class = sets.iter().find_map(|set| set.priority_class.as_deref());
-    let Some(class) = class.filter(|class| !known.priority_classes.is_default(class)) else {
-        return Vec::new();
-    };
-    // The API server refuses such a pod.
-    let is_missing = known.priority_classes.of_template(Some(class)).is_err();
-    let missing = is_missing.then(|| fill(NOT_FOUND_OF_PODS, &[&format!("{class:?}")]));
-    let disallowed = disallowed(request, object, ClassKind::Pods, class, policy);
-    missing.into_iter().chain(disallowed).collect()
+    let classes = sets.iter().filter_map(|set| set.priority_class.as_deref());
+    let classes: BTreeSet<&str> = classes
+        .filter(|class| !known.priority_classes.is_default(class))
+        .collect();
+    let warnings = classes.into_iter().flat_map(|class| {
+        // The API server refuses such a pod.
+        let is_missing = known.priority_classes.of_template(Some(class)).is_err();
+        let missing = is_missing.then(|| fill(NOT_FOUND_OF_PODS, &[&format!("{class:?}")]));
+        let disallowed = disallowed(request, object, ClassKind::Pods, class, policy);
+        missing.into_iter().chain(disallowed)
+    });
+    warnings.collect()
 }
 
 /// That there is no such class as the labels of the metadata at `field` name.

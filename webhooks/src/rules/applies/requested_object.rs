@@ -110,7 +110,7 @@ impl<'a> RequestedObject<'a> {
         Ok(classes.and_then(|classes| classes.default.clone()))
     }
 
-    /// The PriorityClass of its pods: of the first ones that name one.
+    /// The PriorityClass of its pods: of the first ones that name one. The global default counts as none.
     fn priority_class(&self) -> Result<Option<String>, String> {
         if self.request.is_pod() {
             let class = self.object.pointer("/spec/priorityClassName");
@@ -120,8 +120,10 @@ impl<'a> RequestedObject<'a> {
         if self.job_kind().is_some_and(has_no_sets) {
             return Ok(None);
         }
-        let mut sets = self.pod_sets()?.into_iter();
-        Ok(sets.find_map(|set| set.priority_class))
+        let known = &self.policy.surroundings().priority_classes;
+        let classes = self.pod_sets()?.into_iter();
+        let mut classes = classes.filter_map(|set| set.priority_class);
+        Ok(classes.find(|class| !known.is_default(class)))
     }
 }
 
