@@ -142,8 +142,8 @@ pub(crate) static MUTANTS: &[Mutant] = &[
     mutant(
         "a job that grew keeps what it was admitted with",
         "src/plan/job/admitted.rs",
-        "if !workload::covers(record, pod_sets, fit) {",
-        "if false {",
+        "let is_covered = workload::covers(record, pod_sets, fit);",
+        "let is_covered = true;",
     ),
     mutant(
         "Workloads whose job is gone are not looked at again",
