@@ -95,6 +95,15 @@ pub(crate) static MUTANTS: &[Mutant] = &[
         Cluster("a_process_at_a_desk_changes_nothing_of_it"),
     ),
     mutant(
+        "a certificate that can't be renewed is not served",
+        "src/process/certificate/keeper.rs",
+        (
+            "Err(error) if can_be_served => {",
+            "Err(error) if can_be_served && data.is_empty() => {",
+        ),
+        Unit("src", "what_can_not_be_renewed_is_served_and_trusted"),
+    ),
+    mutant(
         "an exponent that Kubernetes cuts to 32 bits makes a small amount",
         "crds/src/quantity.rs",
         (
