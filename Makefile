@@ -82,7 +82,7 @@ lint: ## Formatting, clippy, documentation, and what dependencies may be.
 generate: ## Write the CRDs, webhook configurations, policies and reference pages anew from their types.
 	UPDATE_GENERATED=1 $(CARGO) test --quiet -p sluice-crds --test generated
 	UPDATE_GENERATED=1 $(CARGO) test --quiet -p sluice-webhooks -- manifests policies
-	UPDATE_GENERATED=1 $(CARGO) test --quiet --workspace --lib -- process::config::reference the_page_of_metrics
+	UPDATE_GENERATED=1 $(CARGO) test --quiet --workspace --lib -- reference:: the_page_of_metrics
 
 controlplane: ## Build the control plane of the tests (once; about ten minutes on two cores).
 	$(CARGO) run --quiet -p sluice-testbed -- build

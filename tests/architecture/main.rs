@@ -12,12 +12,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use sources::{Source, of_crate};
 
 /// The crates, by their folders.
-const CRATES: [&str; 8] = [
+const CRATES: [&str; 9] = [
     "engine",
     "kinds",
     "crds",
     "gates",
     "translate",
+    "configuration",
     "webhooks",
     PLUGIN,
     PROCESS,

@@ -66,13 +66,13 @@ pub(crate) static MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "aliases of Kubernetes' own keys are taken",
-        "src/process/config/aliases.rs",
+        "configuration/src/aliases.rs",
         (
             "} else if is_of_kubernetes(domain) || OF_KUBERNETES.contains(&value) {",
             "} else if OF_KUBERNETES.contains(&value) {",
         ),
         Unit(
-            "src",
+            "configuration",
             "aliases_that_can_not_be_meant_are_told_by_place_and_value",
         ),
     ),
