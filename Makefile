@@ -69,6 +69,8 @@ mutants: ## See whether the tests find planted faults, one after the other (hour
 lint: ## Formatting, clippy, documentation, and what dependencies may be.
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
+	@# The other cryptography, which no test has.
+	$(CARGO) check --locked -p sluice --no-default-features --features aws-lc-rs
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --workspace --lib --bins --examples --no-deps \
 		--document-private-items
 	$(CARGO) deny --locked --workspace check bans licenses sources
