@@ -69,6 +69,8 @@ mutants: ## See whether the tests find planted faults, one after the other (hour
 lint: ## Formatting, clippy, documentation, and what dependencies may be.
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
+	@# The other cryptography, which no test has.
+	$(CARGO) check --locked -p sluice --no-default-features --features aws-lc-rs
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --workspace --lib --bins --examples --no-deps \
 		--document-private-items
 	$(CARGO) deny --locked --workspace check bans licenses sources
@@ -82,7 +84,7 @@ lint: ## Formatting, clippy, documentation, and what dependencies may be.
 generate: ## Write the CRDs, webhook configurations, policies and reference pages anew from their types.
 	UPDATE_GENERATED=1 $(CARGO) test --quiet -p sluice-crds --test generated
 	UPDATE_GENERATED=1 $(CARGO) test --quiet -p sluice-webhooks -- manifests policies
-	UPDATE_GENERATED=1 $(CARGO) test --quiet --workspace --lib -- process::config::reference the_page_of_metrics
+	UPDATE_GENERATED=1 $(CARGO) test --quiet --workspace --lib -- reference:: the_page_of_metrics
 
 controlplane: ## Build the control plane of the tests (once; about ten minutes on two cores).
 	$(CARGO) run --quiet -p sluice-testbed -- build

@@ -18,6 +18,9 @@ fn main() -> Result<ExitCode> {
         Some(Command::Config(ConfigCommand::Check(check))) => {
             Ok(check.run(&mut std::io::stdout())?)
         }
+        Some(Command::Config(ConfigCommand::Policies(policies))) => {
+            policies.run(&mut std::io::stdout())
+        }
         None => run(args),
     }
 }

@@ -12,13 +12,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use sources::{Source, of_crate};
 
 /// The crates, by their folders.
-const CRATES: [&str; 9] = [
+const CRATES: [&str; 10] = [
     "engine",
     "kinds",
     "crds",
     "gates",
     "translate",
     "estimates",
+    "configuration",
     "webhooks",
     PLUGIN,
     PROCESS,

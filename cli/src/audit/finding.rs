@@ -1,26 +1,24 @@
 //! What is found about an object: whether it needs a queue and names none, and what would become of it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::ResourceExt as _;
 use kube::api::DynamicObject;
 use sluice_crds::{ENFORCEMENT_LABEL, QUEUE_NAME_LABEL};
-use sluice_gates::{ManagedNamespaces, ManagedNamespacesSpec, Unlabelled};
 use sluice_kinds::{CompiledKind, gates};
+use sluice_webhooks::GroupVersionKind;
 
-use super::queue_keys::QueueKeys;
+use super::judge::{Fate, Judge};
 use crate::cluster::Resource;
 
-/// Namespaces that are never managed, besides Sluice's own.
-const SYSTEM: [&str; 3] = ["kube-system", "kube-public", "kube-node-lease"];
 /// Kinds without a JobKind whose pods are judged with an object that is listed, or are never judged.
 const MAKE_PODS: [&str; 4] = ["ReplicaSet", "ReplicationController", "DaemonSet", "Node"];
 
 const CRON_JOB: &str = "CronJob";
 
 /// The labels of namespaces, by name.
-pub(super) type NamespaceLabels = BTreeMap<String, BTreeMap<String, String>>;
+pub(super) type NamespaceLabels = BTreeMap<String, Arc<BTreeMap<String, String>>>;
 
 /// A kind whose objects are looked at.
 #[derive(Debug)]
@@ -28,7 +26,7 @@ pub(super) struct Kind {
     pub(super) resource: Resource,
     pub(super) counts: Counts,
     /// How its objects are read; None if no JobKind declares it, or one that can't be used.
-    pub(super) rules: Option<CompiledKind>,
+    pub(super) rules: Option<Arc<CompiledKind>>,
 }
 
 /// Which label counts.
@@ -62,40 +60,22 @@ pub(super) enum State {
     Held,
     /// It runs, or may, and this would become of it if it were created now.
     WouldBe(Fate),
+    /// The same, unless an exception covers whoever creates it.
+    WouldBeUnlessExcepted(Fate),
     /// No JobKind declares the kind that made it.
     MadeBy(String),
-}
-
-/// What would become of an object.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Fate {
-    Queued,
-    Held,
-    Refused,
-    Ignored,
 }
 
 /// Looks at objects.
 pub(super) struct Auditor {
     namespaces: NamespaceLabels,
     declared: BTreeSet<(String, String)>,
-    managed: ManagedNamespaces,
-    /// The namespaces that are never managed.
-    system: BTreeSet<String>,
-    /// The keys that name a queue.
-    keys: QueueKeys,
+    judge: Judge,
 }
 
 impl Auditor {
-    /// One for these namespaces and kinds, where `unlabelled` becomes of objects in namespaces without a label, and Sluice
-    /// is in the namespace `home`, and `keys` name a queue.
-    pub(super) fn new(
-        namespaces: NamespaceLabels,
-        kinds: &[Kind],
-        unlabelled: Unlabelled,
-        home: String,
-        keys: QueueKeys,
-    ) -> Self {
+    /// One for these namespaces and kinds.
+    pub(super) fn new(namespaces: NamespaceLabels, kinds: &[Kind], judge: Judge) -> Self {
         let declared = kinds.iter().filter(|kind| kind.counts == Counts::Own);
         let name = |kind: &Kind| {
             (
@@ -103,20 +83,10 @@ impl Auditor {
                 kind.resource.api.kind.clone(),
             )
         };
-        let spec = ManagedNamespacesSpec {
-            selector: Some(LabelSelector::default()),
-            unlabelled,
-            ..ManagedNamespacesSpec::default()
-        };
-        let managed = ManagedNamespaces::compile(&spec, "").unwrap_or_default();
-        let system = SYSTEM.map(str::to_owned).into_iter();
-        let system: BTreeSet<String> = system.chain([home]).collect();
         Self {
             namespaces,
             declared: declared.map(name).collect(),
-            managed: managed.without(system.clone()),
-            system,
-            keys,
+            judge,
         }
     }
 
@@ -129,8 +99,8 @@ impl Auditor {
             self.declared.contains(&(group.to_owned(), kind.to_owned()))
         });
         let state = match (kind.counts, owner) {
-            _ if self.system.contains(&namespace) => return None,
-            _ if names_queue(kind, object, &self.keys) => return None,
+            _ if self.judge.is_never_managed(&namespace) => return None,
+            _ if self.names_queue(kind, object) => return None,
             _ if is_declared || has_ended(kind, object) => return None,
             (Counts::OfPod, Some(owner)) if MAKE_PODS.contains(&owner) => return None,
             (Counts::OfPod, Some(owner)) => State::MadeBy(owner.to_owned()),
@@ -140,7 +110,7 @@ impl Auditor {
             // Of a pod: the worker StatefulSets of a LeaderWorkerSet. What the pod belongs to is listed.
             (Counts::OfTemplate(_), Some(_)) | (Counts::Own, Some("Pod")) => return None,
             _ if is_held(object) => State::Held,
-            (counts, _) => State::WouldBe(self.fate(counts, kind, &namespace, labels)),
+            _ => self.would_be(kind, &namespace, object),
         };
         Some(Finding {
             object: format!("{}/{}", kind.resource.name, object.name_any()),
@@ -151,23 +121,30 @@ impl Auditor {
         })
     }
 
-    fn fate(
-        &self,
-        counts: Counts,
-        kind: &Kind,
-        namespace: &str,
-        labels: &BTreeMap<String, String>,
-    ) -> Fate {
-        let enforced = self.managed.of_namespace(namespace, labels);
-        let is_made_of_pods =
-            matches!(counts, Counts::OfTemplate(_)) && kind.resource.api.kind != CRON_JOB;
-        match enforced.unlabelled {
-            Unlabelled::Ignore => Fate::Ignored,
-            Unlabelled::Refuse => Fate::Refused,
-            // What can't be held is refused.
-            Unlabelled::Default | Unlabelled::Hold if is_made_of_pods => Fate::Refused,
-            Unlabelled::Default => Fate::Queued,
-            Unlabelled::Hold => Fate::Held,
+    fn would_be(&self, kind: &Kind, namespace: &str, object: &DynamicObject) -> State {
+        let api = &kind.resource.api;
+        let kind = GroupVersionKind {
+            group: api.group.clone(),
+            version: api.version.clone(),
+            kind: api.kind.clone(),
+        };
+        let object = serde_json::to_value(object).unwrap_or_default();
+        match self.judge.fate(&kind, namespace, object) {
+            (fate, true) => State::WouldBeUnlessExcepted(fate),
+            (fate, false) => State::WouldBe(fate),
+        }
+    }
+
+    fn names_queue(&self, kind: &Kind, object: &DynamicObject) -> bool {
+        match kind.counts {
+            Counts::Own | Counts::OfPod => {
+                let metadata = serde_json::to_value(&object.metadata).unwrap_or_default();
+                self.judge.names_queue(&metadata)
+            }
+            Counts::OfTemplate(path) => {
+                let metadata = object.data.pointer(path);
+                metadata.is_some_and(|metadata| self.judge.names_queue(metadata))
+            }
         }
     }
 }
@@ -180,19 +157,6 @@ fn field(kind: &Kind) -> String {
     };
     let metadata = metadata.trim_start_matches('/').replace('/', ".");
     format!("{metadata}.labels[{QUEUE_NAME_LABEL}]")
-}
-
-fn names_queue(kind: &Kind, object: &DynamicObject, keys: &QueueKeys) -> bool {
-    match kind.counts {
-        Counts::Own | Counts::OfPod => {
-            let metadata = serde_json::to_value(&object.metadata).unwrap_or_default();
-            keys.names_queue(&metadata)
-        }
-        Counts::OfTemplate(path) => {
-            let metadata = object.data.pointer(path);
-            metadata.is_some_and(|metadata| keys.names_queue(metadata))
-        }
-    }
 }
 
 /// Group and kind of the controller that owns an object.

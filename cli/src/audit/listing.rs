@@ -1,10 +1,17 @@
 //! What is asked of the cluster: its namespaces, the kinds whose objects need a queue, and their objects.
 
-use k8s_openapi::api::core::v1::Namespace;
-use kube::Client;
-use kube::api::{Api, DynamicObject, ListParams};
+use std::sync::Arc;
 
-use super::finding::{Counts, Kind};
+use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::api::scheduling::v1::PriorityClass;
+use kube::api::{Api, DynamicObject, ListParams};
+use kube::core::ApiResource;
+use kube::{Client, ResourceExt as _};
+use sluice_configuration::Configuration;
+use sluice_crds::WorkloadPriorityClass;
+use sluice_webhooks::Surroundings;
+
+use super::finding::{Counts, Kind, NamespaceLabels};
 use crate::cluster::{ClusterError, Served, answer, declared, pages};
 
 /// Kinds of Kubernetes that make jobs or pods, with the path of the metadata of what they make.
@@ -36,7 +43,7 @@ pub(super) async fn kinds(client: &Client) -> Result<Vec<Kind>, ClusterError> {
         .map(|kind| Kind {
             resource: kind.resource,
             counts: Counts::Own,
-            rules: kind.rules,
+            rules: kind.rules.map(Arc::new),
         })
         .collect();
     for (group, kind, path) in MAKERS {
@@ -58,6 +65,46 @@ pub(super) async fn kinds(client: &Client) -> Result<Vec<Kind>, ClusterError> {
         });
     }
     Ok(kinds)
+}
+
+/// What exceptions may ask about around an object, and what can't be listed of that.
+pub(super) async fn surroundings(
+    client: &Client,
+    namespaces: &NamespaceLabels,
+    configuration: &Configuration,
+) -> (Surroundings, Vec<String>) {
+    let mut known = Surroundings {
+        namespaces: namespaces.clone(),
+        ..Surroundings::default()
+    };
+    if !configuration.managed_namespaces().reads_priority() {
+        return (known, Vec::new());
+    }
+    let mut missing = Vec::new();
+    let mut listed = async |name: &str, resource: ApiResource| {
+        let api = Api::<DynamicObject>::all_with(client.clone(), &resource);
+        let found = pages::list(&format!("list {name}"), &api, ListParams::default()).await;
+        found.unwrap_or_else(|error| {
+            missing.push(format!(
+                "can't list {name}: {error}; exceptions that read priority cover nothing that depends on them"
+            ));
+            Vec::new()
+        })
+    };
+    let resource = ApiResource::erase::<WorkloadPriorityClass>(&());
+    for class in listed("WorkloadPriorityClasses", resource).await {
+        let value = class.data.get("value").and_then(serde_json::Value::as_i64);
+        if let Some(value) = value.and_then(|value| value.try_into().ok()) {
+            known.workload_priorities.insert(class.name_any(), value);
+        }
+    }
+    let resource = ApiResource::erase::<PriorityClass>(&());
+    for class in listed("PriorityClasses", resource).await {
+        known
+            .priority_classes
+            .put(&class.name_any(), Some(&class.data));
+    }
+    (known, missing)
 }
 
 /// The objects of a kind; of pods only those that have not ended.

@@ -3,19 +3,23 @@
 //!
 //! | file | what it holds |
 //! |---|---|
-//! | `queue_keys` | the keys that name a queue. Pure |
+//! | `judge` | what becomes of objects that name no queue, by the rules of the webhooks. Pure |
 //! | `finding` | what is found about an object. Pure |
 //! | `listing` | what is asked of the cluster |
+//! | `settings` | the configuration that counts |
 //! | `outcome` | why the command can't be run |
 //! | `text` | what is printed. Pure |
 //!
-//! Must not know the configuration of Sluice: what that says is an option here.
+//! Must not know the rules by which objects are judged: those of the webhooks count.
 
 mod finding;
+mod judge;
 mod listing;
 mod outcome;
-mod queue_keys;
+mod settings;
 mod text;
+
+use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 use k8s_openapi::api::core::v1::Namespace;
@@ -24,8 +28,9 @@ use sluice_gates::Unlabelled;
 
 use crate::cluster::{Cluster, Connection, Format, NAMESPACE, Namespaces, home, run, unknown_keys};
 use finding::{Auditor, NamespaceLabels};
+use judge::Judge;
 use outcome::AuditError;
-use queue_keys::QueueKeys;
+use settings::Settings;
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -33,17 +38,20 @@ Exit codes:
   1  some do not, a kind could not be listed, or a namespace has a key of sluice.dev that means nothing
   2  wrong usage, or the cluster does not answer what is asked for";
 
-/// List the objects that name no queue, and what becomes of such objects.
+/// List the objects that name no queue, and what would become of them if they were created now.
+///
+/// What is required of objects, which keys name a queue, and what is an exception is read from Sluice's configuration: that
+/// of the cluster, where you may get the ConfigMap, or a file.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_CODES)]
 pub struct Audit {
     #[command(flatten)]
     namespaces: Namespaces,
-    /// `managedNamespaces.unlabelled` of Sluice's configuration, or the value to try.
-    #[arg(long, value_name = "ACTION", default_value = "Ignore")]
-    unlabelled: Action,
     #[command(flatten)]
-    keys: QueueKeys,
+    settings: Settings,
+    /// What to try in all namespaces without the label sluice.dev/enforcement, whatever the configuration says of them.
+    #[arg(long, value_name = "ACTION")]
+    unlabelled: Option<Action>,
     /// Output format: json, yaml, or wide, which says where each object is to name its queue.
     #[arg(short, long, value_name = "FORMAT", hide_possible_values = true)]
     output: Option<Format>,
@@ -69,7 +77,7 @@ enum Action {
 pub struct Audited {
     /// The findings, in the form that was asked for.
     pub text: String,
-    /// What could not be listed, and what namespaces say that means nothing.
+    /// What could not be read or listed, and what namespaces say that means nothing.
     pub notes: Vec<String>,
     /// Whether every object names a queue, and nothing else is to be told.
     pub is_clean: bool,
@@ -87,21 +95,24 @@ impl Audit {
     async fn audit(&self) -> Result<Audited, AuditError> {
         let cluster = Cluster::connect(&self.connection).await?;
         let namespace = cluster.namespace(&self.namespaces)?;
-        let unlabelled = match self.unlabelled {
-            Action::Default => Unlabelled::Default,
-            Action::Hold => Unlabelled::Hold,
-            Action::Refuse => Unlabelled::Refuse,
-            Action::Ignore => Unlabelled::Ignore,
-        };
         let found = listing::namespaces(&cluster.client, namespace.as_deref()).await?;
-        let mut notes: Vec<String> = found.iter().flat_map(unknown_keys).collect();
-        let labels = |found: &Namespace| (found.name_any(), found.labels().clone());
+        let mut told: Vec<String> = found.iter().flat_map(unknown_keys).collect();
+        let labels = |found: &Namespace| (found.name_any(), Arc::new(found.labels().clone()));
         let known: NamespaceLabels = found.iter().map(labels).collect();
         // Who may not read where it is may see the objects all the same.
         let home = home(&cluster.client).await;
         let home = home.unwrap_or_else(|_| NAMESPACE.to_owned());
+        let (configuration, mut notes) = self.settings.read(&cluster.client, &home).await?;
         let kinds = listing::kinds(&cluster.client).await?;
-        let auditor = Auditor::new(known, &kinds, unlabelled, home, self.keys.clone());
+        let judge = {
+            let rules: Vec<_> = kinds.iter().filter_map(|kind| kind.rules.clone()).collect();
+            let (surroundings, missing) =
+                listing::surroundings(&cluster.client, &known, &configuration).await;
+            notes.extend(missing);
+            let tried = self.unlabelled.map(Unlabelled::from);
+            Judge::new(&configuration, tried, home, &rules, surroundings)
+        };
+        let auditor = Auditor::new(known, &kinds, judge);
         let mut findings = Vec::new();
         for kind in &kinds {
             match listing::objects(&cluster.client, kind, namespace.as_deref()).await {
@@ -109,14 +120,26 @@ impl Audit {
                     let found = objects.iter();
                     findings.extend(found.filter_map(|object| auditor.find(kind, object)));
                 }
-                Err(error) => notes.push(format!("can't list {}: {error}", kind.resource.name)),
+                Err(error) => told.push(format!("can't list {}: {error}", kind.resource.name)),
             }
         }
         findings.sort();
         Ok(Audited {
             text: text::shown(&findings, self.output)?,
-            is_clean: findings.is_empty() && notes.is_empty(),
-            notes,
+            // An object that names a queue does so whatever is not known of the configuration.
+            is_clean: findings.is_empty() && told.is_empty(),
+            notes: notes.into_iter().chain(told).collect(),
         })
+    }
+}
+
+impl From<Action> for Unlabelled {
+    fn from(action: Action) -> Self {
+        match action {
+            Action::Default => Self::Default,
+            Action::Hold => Self::Hold,
+            Action::Refuse => Self::Refuse,
+            Action::Ignore => Self::Ignore,
+        }
     }
 }

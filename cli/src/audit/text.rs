@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 
-use super::finding::{Fate, Finding, State};
+use super::finding::{Finding, State};
+use super::judge::Fate;
 use super::outcome::AuditError;
 use crate::cluster::Format;
 use crate::table::{NONE, columns};
@@ -77,10 +78,13 @@ impl State {
     fn word(&self) -> &'static str {
         match self {
             Self::Held => "Held",
-            Self::WouldBe(Fate::Queued) => "WouldBeQueued",
-            Self::WouldBe(Fate::Held) => "WouldBeHeld",
-            Self::WouldBe(Fate::Refused) => "WouldBeRefused",
-            Self::WouldBe(Fate::Ignored) => "Ignored",
+            Self::WouldBe(fate) | Self::WouldBeUnlessExcepted(fate) => match fate {
+                Fate::Queued => "WouldBeQueued",
+                Fate::Held => "WouldBeHeld",
+                Fate::Refused => "WouldBeRefused",
+                Fate::Excepted => "Excepted",
+                Fate::Ignored => "Ignored",
+            },
             Self::MadeBy(_) => "NoJobKind",
         }
     }
@@ -88,16 +92,26 @@ impl State {
 
 impl std::fmt::Display for State {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Held => "held",
-            Self::WouldBe(Fate::Queued) => "would be queued in the default LocalQueue",
-            Self::WouldBe(Fate::Held) => "would be held",
-            Self::WouldBe(Fate::Refused) => "would be refused",
-            Self::WouldBe(Fate::Ignored) => "left alone",
-            Self::MadeBy(kind) => {
-                return write!(f, "no JobKind declares {kind}, which made it");
+        match self {
+            Self::Held => f.write_str("held"),
+            Self::WouldBe(fate) => f.write_str(fate.text()),
+            Self::WouldBeUnlessExcepted(fate) => {
+                write!(f, "{}, unless its author is an exception", fate.text())
             }
-        })
+            Self::MadeBy(kind) => write!(f, "no JobKind declares {kind}, which made it"),
+        }
+    }
+}
+
+impl Fate {
+    fn text(self) -> &'static str {
+        match self {
+            Self::Queued => "would be queued in the default LocalQueue",
+            Self::Held => "would be held",
+            Self::Refused => "would be refused",
+            Self::Excepted => "left alone, as an exception covers it",
+            Self::Ignored => "left alone",
+        }
     }
 }
 
@@ -124,6 +138,12 @@ mod tests {
                 State::WouldBe(Fate::Held),
             ),
             finding("pod/x", None, "metadata", State::MadeBy("Train".to_owned())),
+            finding(
+                "pod/y",
+                None,
+                "metadata",
+                State::WouldBeUnlessExcepted(Fate::Refused),
+            ),
         ];
         let all = [
             None,
@@ -136,10 +156,12 @@ mod tests {
         NAMESPACE   OBJECT                  ENFORCEMENT   WITHOUT A QUEUE
         team-a      cronjob.batch/nightly   Hold          would be held
         team-a      pod/x                   <none>        no JobKind declares Train, which made it
+        team-a      pod/y                   <none>        would be refused, unless its author is an exception
 
-        NAMESPACE   OBJECT                  ENFORCEMENT   WITHOUT A QUEUE                            FIELD
-        team-a      cronjob.batch/nightly   Hold          would be held                              spec.jobTemplate.metadata.labels[sluice.dev/queue-name]
-        team-a      pod/x                   <none>        no JobKind declares Train, which made it   metadata.labels[sluice.dev/queue-name]
+        NAMESPACE   OBJECT                  ENFORCEMENT   WITHOUT A QUEUE                                       FIELD
+        team-a      cronjob.batch/nightly   Hold          would be held                                         spec.jobTemplate.metadata.labels[sluice.dev/queue-name]
+        team-a      pod/x                   <none>        no JobKind declares Train, which made it              metadata.labels[sluice.dev/queue-name]
+        team-a      pod/y                   <none>        would be refused, unless its author is an exception   metadata.labels[sluice.dev/queue-name]
 
         [
           {
@@ -156,6 +178,13 @@ mod tests {
             "field": "metadata.labels[sluice.dev/queue-name]",
             "outcome": "NoJobKind",
             "message": "no JobKind declares Train, which made it"
+          },
+          {
+            "namespace": "team-a",
+            "object": "pod/y",
+            "field": "metadata.labels[sluice.dev/queue-name]",
+            "outcome": "WouldBeRefused",
+            "message": "would be refused, unless its author is an exception"
           }
         ]
 
@@ -170,6 +199,11 @@ mod tests {
           field: metadata.labels[sluice.dev/queue-name]
           outcome: NoJobKind
           message: no JobKind declares Train, which made it
+        - namespace: team-a
+          object: pod/y
+          field: metadata.labels[sluice.dev/queue-name]
+          outcome: WouldBeRefused
+          message: would be refused, unless its author is an exception
         "#);
         let none = [Some(Format::Wide), Some(Format::Json)];
         let none = none.map(|format| shown(&[], format).unwrap());

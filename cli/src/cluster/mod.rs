@@ -4,6 +4,7 @@
 //! Must not know what is asked for.
 
 pub mod age;
+mod configuration;
 mod connection;
 mod declared;
 mod home;
@@ -16,6 +17,7 @@ mod reader;
 mod resource;
 mod runtime;
 
+pub use configuration::configuration;
 pub use connection::{
     Cluster, ClusterError, Connection, Namespace, NamespaceOptions, Namespaces, answer,
     answer_within,

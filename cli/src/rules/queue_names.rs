@@ -1,5 +1,5 @@
-//! The names by which objects ask for a queue: Sluice's own, and the aliases that its configuration adds. Only the
-//! controller reads the configuration, so aliases are options here.
+//! The names by which objects ask for a queue: Sluice's own, and the aliases that its configuration adds, which
+//! are options here.
 
 use std::sync::Arc;
 
@@ -15,9 +15,10 @@ use sluice_kinds::view::{LabelledQueue, QueueLabels};
 const KUEUE_LABEL: &str = "kueue.x-k8s.io/queue-name";
 const VOLCANO_GATE: &str = "scheduling.volcano.sh/queue-allocation-gate";
 
-/// The options for aliases of the queue label.
+/// The options for aliases of all that is read under several names. For every other alias the webhooks write Sluice's own
+/// key; in objects of files, which no webhook has seen, those of the presets are read.
 #[derive(Debug, Clone, Default, Args)]
-pub struct LabelAliases {
+pub struct QueueAliases {
     /// Labels that name a queue besides sluice.dev/queue-name, as in Sluice's configuration.
     #[arg(long, value_name = "KEY", value_delimiter = ',')]
     queue_label_aliases: Vec<String>,
@@ -29,14 +30,6 @@ pub struct LabelAliases {
         hide_possible_values = true
     )]
     alias_presets: Vec<Preset>,
-}
-
-/// The options for aliases of all that is read under several names. For every other alias the webhooks write Sluice's own
-/// key; in objects of files, which no webhook has seen, those of the presets are read.
-#[derive(Debug, Clone, Default, Args)]
-pub struct QueueAliases {
-    #[command(flatten)]
-    labels: LabelAliases,
     /// Names of the queue gate besides sluice.dev/queue-allocation-gate, as in Sluice's configuration.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     queue_gate_aliases: Vec<String>,
@@ -61,38 +54,12 @@ pub struct QueueNames {
     keys: KeyAliases,
 }
 
-impl LabelAliases {
-    /// The labels that name a queue.
-    pub fn labels(&self) -> QueueLabels {
-        let preset = self.has(Preset::Kueue).then_some(KUEUE_LABEL);
-        let preset = preset.map(str::to_owned).into_iter();
-        QueueLabels::new(preset.chain(self.queue_label_aliases.iter().cloned()))
-    }
-
-    /// Whether the keys of another system are asked for.
-    pub fn has(&self, preset: Preset) -> bool {
-        self.alias_presets.contains(&preset)
-    }
-
-    /// Those of Kueue.
-    #[cfg(test)]
-    pub fn of_kueue() -> Self {
-        Self {
-            alias_presets: vec![Preset::Kueue],
-            ..Self::default()
-        }
-    }
-}
-
 impl QueueAliases {
     /// Those of these.
     #[cfg(test)]
     pub fn of(presets: &[Preset]) -> Self {
         Self {
-            labels: LabelAliases {
-                alias_presets: presets.to_vec(),
-                ..LabelAliases::default()
-            },
+            alias_presets: presets.to_vec(),
             ..Self::default()
         }
     }
@@ -105,13 +72,18 @@ impl QueueAliases {
 
     /// All names, Sluice's own first.
     pub fn names(&self) -> QueueNames {
-        let kueue = self.labels.has(Preset::Kueue).then(KeyAliases::of_kueue);
-        let volcano = (self.labels.has(Preset::Volcano)).then(KeyAliases::of_volcano);
-        let preset = self.labels.has(Preset::Volcano).then_some(VOLCANO_GATE);
-        let preset = preset.map(str::to_owned).into_iter();
+        let has = |preset: Preset| self.alias_presets.contains(&preset);
+        let with = |preset: Option<&str>, others: &[String]| {
+            let preset = preset.map(str::to_owned);
+            preset.into_iter().chain(others.to_vec())
+        };
+        let kueue = has(Preset::Kueue).then(KeyAliases::of_kueue);
+        let volcano = has(Preset::Volcano).then(KeyAliases::of_volcano);
+        let label = has(Preset::Kueue).then_some(KUEUE_LABEL);
+        let gate = has(Preset::Volcano).then_some(VOLCANO_GATE);
         QueueNames {
-            labels: self.labels.labels(),
-            gates: QueueGates::new(preset.chain(self.queue_gate_aliases.iter().cloned())),
+            labels: QueueLabels::new(with(label, &self.queue_label_aliases)),
+            gates: QueueGates::new(with(gate, &self.queue_gate_aliases)),
             keys: (kueue.unwrap_or_default()).and(volcano.unwrap_or_default()),
         }
     }

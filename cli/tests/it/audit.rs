@@ -38,6 +38,31 @@ fn job(namespace: &str, name: &str, labels: &Value, annotations: &Value) -> Valu
     })
 }
 
+const HEADER: &str = "apiVersion: config.sluice.dev/v1alpha1\nkind: Configuration\n";
+
+/// As much of Sluice as says which configuration it has: here every namespace requires a queue.
+fn installed() -> [Value; 3] {
+    let fields = "managedNamespaces: {selector: {}, exceptions: [{users: [ann]}]}\n";
+    let labels = json!({"app.kubernetes.io/name": "sluice"});
+    let mut pods = template();
+    let main = &mut pods["spec"]["containers"][0];
+    main["args"] = json!(["--config=/etc/sluice/config.yaml"]);
+    main["volumeMounts"] = json!([{"name": "config", "mountPath": "/etc/sluice"}]);
+    pods["spec"]["volumes"] =
+        json!([{"name": "config", "configMap": {"name": "sluice-config-abc"}}]);
+    pods["spec"]["restartPolicy"] = json!("Always");
+    pods["metadata"] = json!({"labels": labels});
+    [
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "sluice-system"}}),
+        json!({"apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": "sluice-config-abc", "namespace": "sluice-system"},
+            "data": {"config.yaml": format!("{HEADER}{fields}")}}),
+        json!({"apiVersion": "apps/v1", "kind": "Deployment",
+            "metadata": {"name": "sluice", "namespace": "sluice-system", "labels": labels},
+            "spec": {"selector": {"matchLabels": labels}, "template": pods}}),
+    ]
+}
+
 #[tokio::test]
 async fn what_names_no_queue_is_listed() -> Result<()> {
     let options = Options {
@@ -62,7 +87,11 @@ async fn what_names_no_queue_is_listed() -> Result<()> {
     pod["kind"] = json!("Pod");
     pod["metadata"] = json!({"name": "debug", "namespace": b});
     let none = json!({});
+    let [namespace, configuration, deployment] = installed();
     let items = json!([
+        namespace,
+        configuration,
+        deployment,
         label("Default"),
         job_kind(),
         job(&a, "train", &none, &none),
@@ -76,7 +105,7 @@ async fn what_names_no_queue_is_listed() -> Result<()> {
     cp.kubectl(apply, Some(&list.to_string())).await?.ok()?;
 
     let admin = cp.kubeconfig();
-    let (code, stdout, stderr) = audit(admin, &["-A", "--unlabelled", "Hold"]);
+    let (code, stdout, stderr) = audit(admin, &["-A"]);
     let lines: Vec<String> = stdout
         .lines()
         .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
@@ -87,8 +116,10 @@ async fn what_names_no_queue_is_listed() -> Result<()> {
             "NAMESPACE OBJECT ENFORCEMENT WITHOUT A QUEUE".to_owned(),
             format!("{a} cronjob.batch/nightly Default would be queued in the default LocalQueue"),
             format!("{a} job.batch/held Default held"),
-            format!("{a} job.batch/train Default would be queued in the default LocalQueue"),
-            format!("{b} pod/debug <none> would be held"),
+            format!(
+                "{a} job.batch/train Default would be queued in the default LocalQueue, unless its author is an exception"
+            ),
+            format!("{b} pod/debug <none> would be held, unless its author is an exception"),
         ],
         "{stderr}"
     );
@@ -100,7 +131,15 @@ async fn what_names_no_queue_is_listed() -> Result<()> {
         (Some(0), "Every object names a queue.\n")
     );
 
-    let (code, stdout, stderr) = audit(admin, &["-n", &b, "-o", "json"]);
+    let (_, stdout, _) = audit(admin, &["-n", &b, "--unlabelled", "Refuse"]);
+    assert!(
+        stdout.contains("would be refused, unless its author is an exception"),
+        "{stdout}"
+    );
+    let file = cp.kubeconfig().with_file_name("sluice-config.yaml");
+    std::fs::write(&file, HEADER)?;
+    let file = file.display().to_string();
+    let (code, stdout, stderr) = audit(admin, &["-n", &b, "-o", "json", "--config", &file]);
     let found: Value = serde_json::from_str(&stdout)?;
     let field = "metadata.labels[sluice.dev/queue-name]";
     assert_eq!(
@@ -114,6 +153,11 @@ async fn what_names_no_queue_is_listed() -> Result<()> {
         stdout.contains("spec.jobTemplate.metadata.labels[sluice.dev/queue-name]"),
         "{stdout}"
     );
+
+    std::fs::write(&file, "kind: Configuration\n")?;
+    let (code, _, stderr) = audit(admin, &["-n", &b, "--config", &file]);
+    assert!(stderr.contains("apiVersion: Required value"), "{stderr}");
+    assert_eq!(code, Some(2));
 
     see_a_misspelt_namespace(&cp).await?;
     see_what_a_reader_is_told(&cp, &b).await
@@ -174,6 +218,13 @@ async fn see_what_a_reader_is_told(cp: &ControlPlane, b: &str) -> Result<()> {
         anyhow::ensure!(code == Some(1) && stdout.contains("pod/debug"), "{stderr}");
         anyhow::ensure!(
             stderr.contains("note: can't list job.batch: jobs.batch is forbidden"),
+            "{stderr}"
+        );
+        // Who may not read the configuration is told what was assumed.
+        anyhow::ensure!(
+            stderr.contains(
+                "note: the configuration of Sluice is not known (deployments.apps is forbidden"
+            ) && stdout.contains("left alone"),
             "{stderr}"
         );
         Ok::<_, anyhow::Error>(())

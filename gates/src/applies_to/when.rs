@@ -39,6 +39,12 @@ impl When {
         condition.reads("user") || condition.reads("groups")
     }
 
+    /// Whether it names the priority of the object.
+    pub(crate) fn reads_priority(&self) -> bool {
+        let Self(condition) = self;
+        condition.reads("priority")
+    }
+
     /// Whether it is true for `candidate`, or why that can't be told.
     pub(crate) fn is_true(&self, candidate: &dyn Applicant) -> Result<bool, String> {
         let Self(condition) = self;

@@ -61,6 +61,26 @@ impl CompiledException {
         })
     }
 
+    /// Whether it depends on who asks for the object.
+    pub(super) fn depends_on_author(&self) -> bool {
+        let reads_author = self.when.as_ref().is_some_and(When::reads_author);
+        !self.users.is_empty() || !self.groups.is_empty() || reads_author
+    }
+
+    /// Whether it depends on the priority of the object.
+    pub(super) fn reads_priority(&self) -> bool {
+        self.when.as_ref().is_some_and(When::reads_priority)
+    }
+
+    /// What it says of objects, for the authors that it covers.
+    pub(super) fn of_some_author(self) -> Self {
+        Self {
+            users: Vec::new(),
+            groups: Vec::new(),
+            when: self.when.filter(|when| !when.reads_author()),
+        }
+    }
+
     /// Whether it is true for `candidate`. An expression that fails is true for nothing.
     pub(super) fn applies(&self, candidate: &dyn Applicant) -> bool {
         let is_user = self.users.is_empty() || self.users.iter().any(|u| u == candidate.user());

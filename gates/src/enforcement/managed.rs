@@ -143,6 +143,35 @@ impl ManagedNamespaces {
         }
     }
 
+    /// The same without exceptions.
+    #[must_use]
+    pub fn without_exceptions(mut self) -> Self {
+        self.exceptions.clear();
+        self
+    }
+
+    /// The same with the exceptions that cover an object whoever asks for it.
+    #[must_use]
+    pub fn for_any_author(mut self) -> Self {
+        self.exceptions.retain(|one| !one.depends_on_author());
+        self
+    }
+
+    /// The same with the exceptions that cover an object for somebody.
+    #[must_use]
+    pub fn for_some_author(self) -> Self {
+        let exceptions = self.exceptions.into_iter();
+        Self {
+            exceptions: exceptions.map(CompiledException::of_some_author).collect(),
+            ..self
+        }
+    }
+
+    /// Whether an exception depends on the priorities of objects.
+    pub fn reads_priority(&self) -> bool {
+        (self.exceptions.iter()).any(CompiledException::reads_priority)
+    }
+
     /// The selector of the configuration, if it manages anything.
     pub fn selector(&self) -> Option<&LabelSelector> {
         let manages = self.configured.unlabelled.is_judged();

@@ -11,7 +11,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 
 pub use log::{LogFormat, LogLevel};
 
-use crate::process::config::CheckArgs;
+use crate::process::config::{CheckArgs, PoliciesArgs};
 
 /// Holds Job-like objects at a gate until their external gates are lifted and their queue has quota.
 #[derive(Debug, Parser)]
@@ -38,6 +38,8 @@ pub enum Command {
 pub enum ConfigCommand {
     /// Check a configuration file. Prints each problem on a line of its own, and then ends with status 1.
     Check(CheckArgs),
+    /// Print the admission policies of the variant without webhooks, as a configuration has them.
+    Policies(PoliciesArgs),
 }
 
 /// How the controller runs.

@@ -14,14 +14,14 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow, ensure};
+use anyhow::{Context, Result, ensure};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::admissionregistration::v1::{
     MutatingWebhookConfiguration, ValidatingWebhookConfiguration,
 };
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::jiff::Timestamp;
-use kube::api::{Api, PostParams};
+use kube::api::Api;
 use kube::{Client, ResourceExt};
 use sluice_crds::{CERT_MANAGER_ANNOTATION, CERTIFICATE_SECRET};
 use sluice_webhooks::CertificateSlot;
@@ -34,8 +34,9 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::api_service;
+use super::store::store;
 use super::trust::{Trust, bundles, patches, trust_in};
-use crate::process::answer::ApiAnswer;
+use crate::process::backoff::RetryBackoff;
 use crate::process::clock::Moment;
 use crate::process::metrics::Metrics;
 use crate::process::notices::Notices;
@@ -57,6 +58,9 @@ const CHECK_AT_ONCE: Duration = Duration::from_millis(250);
 const SPREADING: Duration = Duration::from_millis(1_500);
 /// Longest time for the APIService.
 const READERS_DEADLINE: Duration = Duration::from_secs(5);
+/// How long until a certificate that could not be stored is made again.
+const RETRY_MIN: Duration = CHECK_SOON;
+const RETRY_MAX: Duration = Duration::from_mins(1);
 /// Longest time for one look.
 const DEADLINE: Duration = Duration::from_secs(15);
 
@@ -95,6 +99,9 @@ pub struct CertificateKeeper {
     unissued: Option<Moment>,
     /// Why the APIService does not trust it, as was told last.
     told: Option<String>,
+    /// When a certificate that could not be stored is made again.
+    retry_at: Option<Moment>,
+    retries: RetryBackoff,
     /// Of changes of the webhook configurations.
     notices: Notices,
 }
@@ -131,6 +138,8 @@ impl CertificateKeeper {
             trusted: None,
             unissued: None,
             told: None,
+            retry_at: None,
+            retries: RetryBackoff::new(RETRY_MIN, RETRY_MAX),
             notices,
         }
     }
@@ -168,9 +177,17 @@ impl CertificateKeeper {
 
     /// Whether all is well: the certificate is served and both configurations trust it.
     async fn look(&mut self) -> Result<bool> {
-        let Some(stored) = self.stored().await? else {
+        let stored = match self.stored().await {
+            Ok(Some(stored)) => stored,
             // The leader makes one in a moment.
-            return Ok(false);
+            Ok(None) => return Ok(false),
+            Err(error) => {
+                // What is served is to be trusted all the same.
+                if !self.served.is_empty() {
+                    self.trust(&self.served_bundle).await?;
+                }
+                return Err(error);
+            }
         };
         let pair = pair(&stored);
         let bundle = text(&stored, BUNDLE);
@@ -242,9 +259,24 @@ impl CertificateKeeper {
         if is_current || !self.term.is_valid() {
             return Ok(can_be_served.then_some(data));
         }
+        if can_be_served && self.retry_at.is_some_and(|at| Moment::now() < at) {
+            return Ok(Some(data));
+        }
         let renewed = self.renew(&data, names, now)?;
         secret.data = Some(renewed.clone());
-        store(&api, &secret).await?;
+        match store(&api, &secret).await {
+            Ok(()) => self.retries.reset(),
+            // What is stored is served and trusted until its end.
+            Err(error) if can_be_served => {
+                warn!(
+                    error = format!("{error:#}"),
+                    "the webhook certificate can't be renewed; serving the one before; trying again"
+                );
+                self.retry_at = Some(Moment::now().after(self.retries.next_wait()));
+                return Ok(Some(data));
+            }
+            Err(error) => return Err(error),
+        }
         if is_kept {
             warn!(
                 "cert-manager has not issued a webhook certificate in time: the leader makes it, and renews it from now on"
@@ -382,20 +414,6 @@ impl CertificateKeeper {
             trust_in(&mutating, name, &patch).await?;
         }
         Ok(Trust::Mended)
-    }
-}
-
-/// Replaces the Secret. It carries its resourceVersion: of two replicas one fails and reads what the other has stored.
-async fn store(api: &Api<Secret>, secret: &Secret) -> Result<()> {
-    match api
-        .replace(CERTIFICATE_SECRET, &PostParams::default(), secret)
-        .await
-    {
-        Ok(_) => Ok(()),
-        Err(error) if ApiAnswer::of(&error) == ApiAnswer::Conflict => Err(anyhow!(
-            "somebody else stored a certificate at the same time"
-        )),
-        Err(error) => Err(error).context("store the webhook certificate"),
     }
 }
 

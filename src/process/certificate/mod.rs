@@ -5,6 +5,7 @@
 
 mod api_service;
 mod keeper;
+mod store;
 mod trust;
 
 pub use keeper::CertificateKeeper;

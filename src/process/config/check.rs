@@ -1,12 +1,13 @@
 //! `sluice config check`: what the controller would say to a configuration file, without a controller.
 
-use std::io::{Read, Write};
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
+use sluice_configuration::parse;
 
-use crate::process::config::file::{ConfigError, parse};
+use crate::process::config::file::text;
 
 /// Checks a configuration file. Prints each problem on a line of its own, and then ends with status 1.
 #[derive(Debug, Args)]
@@ -25,7 +26,7 @@ impl CheckArgs {
     /// # Errors
     /// `output` can't be written to.
     pub fn run(&self, output: &mut impl Write) -> std::io::Result<ExitCode> {
-        match self.text().and_then(|text| parse(&text)) {
+        match text(&self.file).and_then(|text| parse(&text)) {
             Err(error) => {
                 for line in error.lines() {
                     writeln!(output, "{line}")?;
@@ -43,14 +44,5 @@ impl CheckArgs {
                 Ok(ExitCode::SUCCESS)
             }
         }
-    }
-
-    fn text(&self) -> Result<String, ConfigError> {
-        if self.file.as_os_str() != "-" {
-            return Ok(std::fs::read_to_string(&self.file)?);
-        }
-        let mut text = String::new();
-        std::io::stdin().read_to_string(&mut text)?;
-        Ok(text)
     }
 }

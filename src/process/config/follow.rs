@@ -5,14 +5,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use sluice_configuration::{Configuration, parse};
 use sluice_engine::Settings;
 use tokio::sync::watch;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
-use crate::process::config::file::parse;
-use crate::process::config::kind::Configuration;
 use crate::process::metrics::Metrics;
 
 /// How often the file is read. A kubelet brings a changed ConfigMap within a minute or so, by exchanging a link:

@@ -66,13 +66,13 @@ pub(crate) static MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "aliases of Kubernetes' own keys are taken",
-        "src/process/config/aliases.rs",
+        "configuration/src/aliases.rs",
         (
             "} else if is_of_kubernetes(domain) || OF_KUBERNETES.contains(&value) {",
             "} else if OF_KUBERNETES.contains(&value) {",
         ),
         Unit(
-            "src",
+            "configuration",
             "aliases_that_can_not_be_meant_are_told_by_place_and_value",
         ),
     ),
@@ -93,6 +93,15 @@ pub(crate) static MUTANTS: &[Mutant] = &[
             "if is_current {",
         ),
         Cluster("a_process_at_a_desk_changes_nothing_of_it"),
+    ),
+    mutant(
+        "a certificate that can't be renewed is not served",
+        "src/process/certificate/keeper.rs",
+        (
+            "Err(error) if can_be_served => {",
+            "Err(error) if can_be_served && data.is_empty() => {",
+        ),
+        Unit("src", "what_can_not_be_renewed_is_served_and_trusted"),
     ),
     mutant(
         "an exponent that Kubernetes cuts to 32 bits makes a small amount",

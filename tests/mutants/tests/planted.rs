@@ -94,6 +94,7 @@ fn suite(found_by: FoundBy) -> (Suite, &'static str) {
         FoundBy::Engine(test) => (Suite::Target("sluice-engine", "it"), test),
         FoundBy::Unit("kinds", test) => (Suite::Unit("sluice-kinds"), test),
         FoundBy::Unit("webhooks", test) => (Suite::Unit("sluice-webhooks"), test),
+        FoundBy::Unit("configuration", test) => (Suite::Unit("sluice-configuration"), test),
         FoundBy::Unit(_, test) => (Suite::Unit("sluice"), test),
         FoundBy::Shipped(test) => (Suite::Target("sluice-kinds", "shipped"), test),
         FoundBy::Cluster(test) => (Suite::Outside("it"), test),

@@ -146,6 +146,23 @@ impl Request {
         self.kind.group.is_empty() && self.kind.kind == "Pod"
     }
 
+    /// That somebody creates this object.
+    pub(crate) fn creating(object: Value) -> Self {
+        Self {
+            uid: String::new(),
+            kind: GroupVersionKind::default(),
+            namespace: String::new(),
+            sub_resource: String::new(),
+            operation: Operation::Create,
+            user_info: UserInfo::default(),
+            object: Some(object),
+            old_object: None,
+            dry_run: false,
+            options: WriteOptions::default(),
+            received: None,
+        }
+    }
+
     /// Reads the body of a call.
     pub fn parse(body: &[u8]) -> Result<Self, Malformed> {
         let review: Review = serde_json::from_slice(body).map_err(Malformed::Shape)?;

@@ -4,6 +4,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{
     LabelSelector, LabelSelectorRequirement, ObjectMeta,
 };
 use sluice_crds::{ENFORCEMENT_LABEL, QUEUE_GATE, QUEUE_NAME_LABEL};
+use sluice_gates::ManagedNamespacesSpec;
 use sluice_kinds::PodMetadata;
 use sluice_kinds::aliases::KeyAliases;
 
@@ -37,6 +38,8 @@ pub struct Options {
     pub judges_templates: bool,
     /// The namespaces where objects need a queue.
     pub enforced: Vec<EnforcedNamespaces>,
+    /// What policies are to know of such namespaces besides their label; webhooks know it by themselves.
+    pub managed_namespaces: ManagedNamespacesSpec,
 }
 
 /// The resource of a managed kind.
@@ -97,6 +100,13 @@ impl EnforcedNamespaces {
             namespaces: selecting(vec![labelled("In", Some(vec![DRY_RUN.to_owned()]))]),
             is_dry_run: true,
         }
+    }
+
+    /// Those of the others that the configuration selects, if it requires or reports anything there.
+    pub fn configured(managed: &ManagedNamespacesSpec) -> Option<Self> {
+        let selector = managed.selector.as_ref();
+        let selector = selector.filter(|_| managed.unlabelled.is_judged())?;
+        Some(Self::selected(selector, managed.dry_run))
     }
 
     /// Those of the others that `selector` selects.
@@ -167,6 +177,7 @@ impl Default for Options {
             applied: Vec::new(),
             judges_templates: false,
             enforced: Vec::new(),
+            managed_namespaces: ManagedNamespacesSpec::default(),
         }
     }
 }

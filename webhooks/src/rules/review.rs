@@ -3,16 +3,21 @@
 
 use json_patch::PatchOperation;
 use serde_json::Value;
+use sluice_gates::Enforced;
+use sluice_kinds::metadata::controller;
 use sluice_kinds::problem::Problem;
 
 use crate::admission::access::{Access, Right};
 use crate::admission::edit::{Edit, brought_in};
 use crate::admission::policy::Policy;
-use crate::admission::request::Request;
+use crate::admission::request::{GroupVersionKind, Request, UserInfo};
 use crate::admission::schemas::Schemas;
 use crate::admission::verdict::Verdict;
 use crate::rules::advice::{templates, warnings};
 use crate::rules::applies::makers::{self, Maker};
+use crate::rules::enforcement::made::cron_job_controller;
+use crate::rules::enforcement::owners_without_jobkind;
+use crate::rules::enforcement::required::required;
 use crate::rules::lifting::lift::NeededRight;
 use crate::rules::{aliases, applies, enforcement, hold, jobs, lifting, own, pods};
 
@@ -30,8 +35,7 @@ pub fn validate(request: &Request, policy: &Policy) -> Verdict {
         _ if !policy.knows_kinds() => early(&request.kind.kind),
         _ => match makers::of(request, policy) {
             Some(maker) if maker.must_name_queue(policy) => {
-                let verdict =
-                    enforcement::owners_without_jobkind::validate(maker, request, &edit, policy);
+                let verdict = owners_without_jobkind::validate(maker, request, &edit, policy);
                 with_advice_of_template(maker, verdict, request, &edit, policy)
             }
             // Nothing holds it: all that counts is who writes it, which is asked in `has_rights`.
@@ -92,6 +96,36 @@ fn validate_object(request: &Request, edit: &Edit<'_>, policy: &Policy) -> Verdi
         verdict.report = enforcement::creation::report(request, edit, policy);
     }
     verdict
+}
+
+/// What becomes of `object`, or of what it makes, if it is created as it is: for whoever looks at objects that are there.
+/// None: nothing. Nobody in particular is its author, but of a Job of a CronJob the controller of these.
+pub fn required_of(
+    kind: GroupVersionKind,
+    namespace: &str,
+    object: &Value,
+    policy: &Policy,
+) -> Option<Enforced> {
+    let is_of_cron_job = controller(object) == Some(("batch", "CronJob"));
+    let request = Request {
+        kind,
+        namespace: namespace.to_owned(),
+        user_info: if is_of_cron_job {
+            cron_job_controller()
+        } else {
+            UserInfo::default()
+        },
+        ..Request::creating(object.clone())
+    };
+    let edit = Edit::of(&request)?;
+    if let Some(maker) = makers::of(&request, policy) {
+        let is_judged = maker.must_name_queue(policy);
+        return is_judged
+            .then(|| owners_without_jobkind::required_of(maker, &request, edit.new, policy))?;
+    }
+    let (spelt, _) = aliases::spelt_out(&request, &edit, policy);
+    let object = spelt.as_ref().unwrap_or(edit.new);
+    required(&request, object, policy).ok()?
 }
 
 /// What only the API server can say of a request that [`validate`] has nothing against.

@@ -1,5 +1,7 @@
 use serde_json::{Value, json};
+use sluice_configuration::{Configuration, parse};
 use sluice_crds::JobKind;
+use sluice_webhooks::Surroundings;
 
 use self::Expected::{Held, MadeBy, Nothing, Would};
 use super::*;
@@ -35,27 +37,53 @@ fn shipped(name: &str) -> Kind {
     let job_kind: JobKind = serde_saphyr::from_str(text).unwrap();
     let rules = CompiledKind::compile(&job_kind).unwrap();
     let mut shipped = kind(&rules.group, &rules.kind, Counts::Own);
-    shipped.rules = Some(rules);
+    shipped.rules = Some(Arc::new(rules));
     shipped
+}
+
+/// What is found of an object in a namespace with this label, by a configuration with these fields. Jobs are declared.
+fn found_by(fields: &str, kind: &Kind, object: &Value, label: Option<&str>) -> Option<State> {
+    let header = "apiVersion: config.sluice.dev/v1alpha1\nkind: Configuration\n";
+    let configuration = parse(&format!("{header}{fields}")).unwrap();
+    let mut object = object.clone();
+    object["metadata"]["name"] = json!("x");
+    object["metadata"]["namespace"] = json!("n");
+    let object: DynamicObject = serde_json::from_value(object).unwrap();
+    let label = label.map(|value| (ENFORCEMENT_LABEL.to_owned(), value.to_owned()));
+    let labels = Arc::new(label.into_iter().collect::<BTreeMap<_, _>>());
+    let namespaces = BTreeMap::from([("n".to_owned(), labels)]);
+    let declared = [shipped("job")];
+    let auditor = auditor(namespaces, &declared, &configuration);
+    auditor.find(kind, &object).map(|finding| finding.state)
+}
+
+fn auditor(
+    namespaces: NamespaceLabels,
+    declared: &[Kind],
+    configuration: &Configuration,
+) -> Auditor {
+    let surroundings = Surroundings {
+        namespaces: namespaces.clone(),
+        ..Surroundings::default()
+    };
+    let rules: Vec<_> = declared
+        .iter()
+        .filter_map(|kind| kind.rules.clone())
+        .collect();
+    let judge = Judge::new(
+        configuration,
+        None,
+        "infra".to_owned(),
+        &rules,
+        surroundings,
+    );
+    Auditor::new(namespaces, declared, judge)
 }
 
 fn found(kind: &Kind, metadata: Value, rest: Value, label: Option<&str>) -> Option<State> {
     let mut object = rest;
     object["metadata"] = metadata;
-    object["metadata"]["name"] = json!("x");
-    object["metadata"]["namespace"] = json!("n");
-    let object: DynamicObject = serde_json::from_value(object).unwrap();
-    let label = label.map(|value| (ENFORCEMENT_LABEL.to_owned(), value.to_owned()));
-    let namespaces = BTreeMap::from([("n".to_owned(), label.into_iter().collect())]);
-    let declared = [self::kind("batch", "Job", Counts::Own)];
-    let auditor = Auditor::new(
-        namespaces,
-        &declared,
-        Unlabelled::Ignore,
-        "infra".to_owned(),
-        QueueKeys::default(),
-    );
-    auditor.find(kind, &object).map(|finding| finding.state)
+    found_by("", kind, &object, label)
 }
 
 fn owned(api_version: &str, kind: &str) -> Value {
@@ -97,7 +125,7 @@ fn queue() -> Value {
 
 #[test]
 fn jobs_without_a_queue_are_found() {
-    let job = &kind("batch", "Job", Counts::Own);
+    let job = &shipped("job");
     let none = || json!({});
     let gate =
         json!({"annotations": {gates::ADMISSION_GATED_BY: "a.io/x,sluice.dev/queue-required"}});
@@ -277,27 +305,156 @@ fn pods_and_what_makes_them_are_found() {
     ]);
 }
 
+fn cron() -> Kind {
+    let path = "/spec/jobTemplate/metadata";
+    kind("batch", "CronJob", Counts::OfTemplate(path))
+}
+
+fn template(cpu: &str) -> Value {
+    let container = json!({"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}});
+    json!({"spec": {"restartPolicy": "Never", "containers": [container]}})
+}
+
+fn job(cpu: &str) -> Value {
+    json!({"metadata": {}, "spec": {"template": template(cpu)}})
+}
+
 /// The queue of a template is named by an alias as that of an object is.
 #[test]
 fn an_alias_names_a_queue_where_the_label_does() {
-    let job = kind("batch", "Job", Counts::Own);
-    let cron = kind(
-        "batch",
-        "CronJob",
-        Counts::OfTemplate("/spec/jobTemplate/metadata"),
+    let cases = [
+        ("labels", "kueue.x-k8s.io/queue-name"),
+        ("annotations", "scheduling.volcano.sh/queue-name"),
+        ("labels", "a.io/queue"),
+    ];
+    for (map, key) in cases {
+        let metadata = json!({map: {key: "q"}});
+        let of_job = json!({"metadata": metadata});
+        let of_template = json!({"metadata": {}, "spec": {"jobTemplate": {"metadata": metadata}}});
+        let aliases = "aliasPresets: [Kueue, Volcano]\nqueueLabelAliases: [a.io/queue]";
+        for (fields, is_found) in [("", true), (aliases, false)] {
+            let fields = format!("managedNamespaces: {{selector: {{}}}}\n{fields}");
+            let found = [(shipped("job"), &of_job), (cron(), &of_template)]
+                .map(|(kind, object)| found_by(&fields, &kind, object, None).is_some());
+            assert_eq!(found, [is_found; 2], "{key}");
+        }
+    }
+}
+
+#[test]
+fn the_configuration_says_what_is_required() {
+    let managed = |fields: &str| format!("managedNamespaces: {{{fields}}}");
+    let job = |fields: &str, label| found_by(&managed(fields), &shipped("job"), &job("2"), label);
+    for (fields, label, expected) in [
+        ("", None, Fate::Ignored),
+        ("unlabelled: Refuse", None, Fate::Ignored),
+        ("selector: {}", None, Fate::Held),
+        ("selector: {}, unlabelled: Refuse", None, Fate::Refused),
+        ("selector: {}, unlabelled: Default", None, Fate::Queued),
+        ("selector: {}, unlabelled: Ignore", None, Fate::Ignored),
+        (
+            "selector: {}, unlabelled: Refuse",
+            Some("Default"),
+            Fate::Queued,
+        ),
+        (
+            "selector: {}, unlabelled: Refuse",
+            Some("Ignore"),
+            Fate::Ignored,
+        ),
+        // What would be done.
+        (
+            "selector: {}, unlabelled: Refuse, dryRun: true",
+            None,
+            Fate::Refused,
+        ),
+        ("unlabelled: Refuse", Some("DryRun"), Fate::Refused),
+        ("selector: {matchLabels: {team: a}}", None, Fate::Ignored),
+    ] {
+        assert_eq!(
+            job(fields, label),
+            Some(State::WouldBe(expected)),
+            "{fields}"
+        );
+    }
+}
+
+#[test]
+fn exceptions_count_as_far_as_they_can_be_known() {
+    let of_cron = || {
+        let mut job = job("2");
+        job["metadata"] = owned("batch/v1", "CronJob");
+        job
+    };
+    let cron_job =
+        || json!({"metadata": {}, "spec": {"jobTemplate": {"spec": {"template": template("2")}}}});
+    let by_cron = "users: ['system:serviceaccount:kube-system:cronjob-controller']";
+    let held = State::WouldBe(Fate::Held);
+    let unless = State::WouldBeUnlessExcepted(Fate::Held);
+    let excepted = State::WouldBe(Fate::Excepted);
+    for (exception, kind, object, expected) in [
+        (
+            "when: 'pods == 1 && requests.cpu <= 2.0'",
+            shipped("job"),
+            job("2"),
+            &excepted,
+        ),
+        (
+            "when: 'pods == 1 && requests.cpu <= 2.0'",
+            shipped("job"),
+            job("3"),
+            &held,
+        ),
+        ("users: [ann]", shipped("job"), job("2"), &unless),
+        (
+            "groups: [ops]",
+            kind("", "Pod", Counts::OfPod),
+            json!({"metadata": {}}),
+            &unless,
+        ),
+        ("when: 'user == \"ann\"'", shipped("job"), job("2"), &unless),
+        (
+            "users: [ann], when: 'requests.cpu <= 2.0'",
+            shipped("job"),
+            job("2"),
+            &unless,
+        ),
+        (
+            "users: [ann], when: 'requests.cpu <= 2.0'",
+            shipped("job"),
+            job("3"),
+            &held,
+        ),
+        // Their author is known.
+        ("users: [ann]", shipped("job"), of_cron(), &held),
+        (by_cron, shipped("job"), of_cron(), &excepted),
+        (by_cron, cron(), cron_job(), &excepted),
+        ("users: [ann]", cron(), cron_job(), &held),
+    ] {
+        let fields =
+            format!("managedNamespaces: {{selector: {{}}, exceptions: [{{{exception}}}]}}");
+        let state = found_by(&fields, &kind, &object, None);
+        assert_eq!(state.as_ref(), Some(expected), "{exception}");
+    }
+}
+
+/// Of one that Sluice does not manage the webhooks are not asked.
+#[test]
+fn system_namespaces_are_left_out() {
+    let configuration = parse(
+        "apiVersion: config.sluice.dev/v1alpha1\nkind: Configuration\nmanagedNamespaces: {selector: {}}\n",
     );
-    let metadata =
-        json!({"name": "x", "namespace": "n", "labels": {"kueue.x-k8s.io/queue-name": "q"}});
-    let object = |value: Value| -> DynamicObject { serde_json::from_value(value).unwrap() };
-    let of_job = object(json!({"metadata": metadata}));
-    let of_template = object(
-        json!({"metadata": {"name": "x", "namespace": "n"}, "spec": {"jobTemplate": {"metadata": metadata}}}),
-    );
-    for (keys, is_found) in [(QueueKeys::default(), true), (QueueKeys::of_kueue(), false)] {
-        let namespaces = BTreeMap::from([("n".to_owned(), BTreeMap::new())]);
-        let auditor = Auditor::new(namespaces, &[], Unlabelled::Hold, "infra".to_owned(), keys);
-        let found = [(&job, &of_job), (&cron, &of_template)]
-            .map(|(kind, object)| auditor.find(kind, object).is_some());
-        assert_eq!(found, [is_found; 2]);
+    for (namespace, is_found) in [("team-a", true), ("infra", false), ("kube-system", false)] {
+        let known = BTreeMap::from([(namespace.to_owned(), Arc::default())]);
+        let kinds = [shipped("job")];
+        let auditor = auditor(known, &kinds, configuration.as_ref().unwrap());
+        let object = json!({"metadata": {"name": "x", "namespace": namespace}});
+        let object: DynamicObject = serde_json::from_value(object).unwrap();
+        let [job] = &kinds;
+        assert_eq!(
+            auditor.find(job, &object).is_some(),
+            is_found,
+            "{namespace}"
+        );
     }
 }

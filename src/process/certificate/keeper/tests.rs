@@ -7,6 +7,7 @@ use std::sync::Mutex;
 use http::{Method, Request, Response};
 use k8s_openapi::jiff::SignedDuration;
 use kube::client::Body;
+use serde_json::json;
 use tower::service_fn;
 
 use super::*;
@@ -109,6 +110,68 @@ fn kept(days: i64) -> Secret {
     }
     secret.metadata.resource_version = Some("7".to_owned());
     secret
+}
+
+/// A certificate of Sluice's own that was made so many days ago.
+fn own(days: i64) -> Secret {
+    let mut secret = kept(days);
+    secret.metadata.annotations = None;
+    secret
+}
+
+/// A client of an API server that has this Secret and refuses each write of it; what is asked for is counted by method. All
+/// webhook configurations lack the CA.
+fn refusing(secret: &Secret, asked: &Arc<Mutex<Vec<Method>>>) -> Client {
+    let (secret, asked) = (secret.clone(), asked.clone());
+    let service = service_fn(move |request: Request<Body>| {
+        let is_secret = request.uri().path().contains("/secrets/");
+        let method = request.method().clone();
+        let refused = json!({"kind": "Status", "status": "Failure", "reason": "Forbidden", "code": 403,
+            "message": "secrets is forbidden"});
+        let webhook = json!({"name": "a.b.c", "clientConfig": {}, "sideEffects": "None", "admissionReviewVersions": ["v1"]});
+        let (code, body) = match (is_secret, &method) {
+            (true, &Method::PUT) => (403, refused),
+            (true, _) => (200, json!(secret)),
+            (false, _) => (
+                200,
+                json!({"metadata": {"name": "sluice"}, "webhooks": [webhook]}),
+            ),
+        };
+        asked.lock().unwrap().push(method);
+        let body = Body::from(body.to_string().into_bytes());
+        async move { Ok::<_, Infallible>(Response::builder().status(code).body(body).unwrap()) }
+    });
+    Client::new(service, "default")
+}
+
+/// The right to write the Secret may be gone for weeks: a certificate that is valid is served until its end, by a leader that
+/// starts meanwhile too, and webhook configurations that are applied anew get its CA.
+#[tokio::test]
+async fn what_can_not_be_renewed_is_served_and_trusted() {
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let count = |method: &Method| {
+        let asked = asked.lock().unwrap();
+        asked.iter().filter(|one| *one == method).count()
+    };
+    let mut keeper = keeper("new");
+    keeper.slot = Arc::new(CertificateSlot::default());
+    let (secret, lead) = (own(70), Duration::from_mins(1));
+    keeper.client = refusing(&secret, &asked);
+    keeper.term.extend(Moment::now().after(lead));
+    keeper.look().await.unwrap();
+    assert!(keeper.slot.is_set());
+    let certificate = text(&secret.data.unwrap(), CERTIFICATE);
+    assert_eq!(keeper.served, certificate);
+    assert!(0 < count(&Method::PATCH), "the CA was put in place");
+    // It is tried again later, and not with each look.
+    let patched = count(&Method::PATCH);
+    keeper.look().await.unwrap();
+    assert_eq!(count(&Method::PUT), 1);
+    assert!(patched < count(&Method::PATCH), "and is looked after");
+    keeper.retry_at = Some(Moment::from_millis(0));
+    keeper.look().await.unwrap();
+    assert_eq!(count(&Method::PUT), 2);
+    assert_eq!(keeper.served, certificate);
 }
 
 /// A client of an API server that has one Secret, which it lets be replaced.

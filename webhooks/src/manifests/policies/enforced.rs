@@ -1,5 +1,6 @@
-//! The policies for namespaces with the label `sluice.dev/enforcement`: what holds objects, once more, for those that name
-//! no queue and are given one, or the gate; and what refuses.
+//! The policies for namespaces with the label `sluice.dev/enforcement`, and for those that the configuration selects if they
+//! are generated with one: what holds objects, once more, for those that name no queue and are given one, or the gate; and
+//! what refuses.
 //!
 //! They repeat the others, as a policy that changes nothing at first is not asked again after another one has changed the
 //! object: <https://github.com/kubernetes/kubernetes/blob/v1.36.0/staging/src/k8s.io/apiserver/pkg/admission/plugin/policy/mutating/dispatcher.go>.
@@ -35,15 +36,26 @@ use crate::rules::lifting::lift::{BY_ITS_OWNERS, NAME_A_QUEUE};
 const NAME: &str = "sluice-enforcement";
 /// The name of the policy for what makes objects.
 const NAME_FOR_MAKERS: &str = "sluice-enforcement-makers";
-/// The LocalQueue that `Default` names.
-const QUEUE: &str = "default";
+/// What the names of policies end with for the namespaces that the configuration selects.
+pub(super) const SELECTED: &str = "-selected";
 /// CEL: who stands at the top, of pods and of other objects.
-const POD_IS_TOP: &str = "!variables.isOwned || !variables.isController";
-const JOB_IS_TOP: &str =
+pub(super) const POD_IS_TOP: &str = "!variables.isOwned || !variables.isController";
+pub(super) const JOB_IS_TOP: &str =
     "!(variables.isChild && variables.isMadeByController) && !variables.isMadeForPod";
 
 /// The policies that give objects what they need, and hold them.
 pub(super) fn mutating(options: &Options, kinds: &[HeldKind]) -> Vec<Mutating> {
+    let of = |(suffix, namespaces): &(&str, LabelSelector)| {
+        let all = giving_rules(options, kinds).into_iter().map(|mut rules| {
+            rules.name.push_str(suffix);
+            rules.mutating(options).in_namespaces(namespaces)
+        });
+        all.collect::<Vec<_>>()
+    };
+    namespaces(options).iter().flat_map(of).collect()
+}
+
+fn giving_rules(options: &Options, kinds: &[HeldKind]) -> Vec<Rules<Mutation>> {
     let jobs = held::policy_kinds(kinds).into_iter();
     let jobs = jobs.map(|subject| match subject {
         PolicyKinds::Templates(kind) => {
@@ -67,21 +79,27 @@ pub(super) fn mutating(options: &Options, kinds: &[HeldKind]) -> Vec<Mutating> {
         let before = owners::of_any_pod();
         giving(rules, before, POD_IS_TOP, is_new_pod(options), options)
     };
-    let all = jobs.chain([of_pods]);
-    all.map(|rules| rules.mutating(options).in_namespaces(&namespaces()))
-        .collect()
+    jobs.chain([of_pods]).collect()
 }
 
 /// The policies that refuse.
 pub(super) fn validating(options: &Options, kinds: &[HeldKind]) -> Vec<Validating> {
-    let all = [objects(options, kinds), makers(options)];
-    let all = all.into_iter();
-    all.map(|rules| rules.validating(options).in_namespaces(&namespaces()))
-        .collect()
+    let of = |(suffix, namespaces): &(&str, LabelSelector)| {
+        [objects(options, kinds), makers(options)].map(|mut rules| {
+            rules.name.push_str(suffix);
+            rules.validating(options).in_namespaces(namespaces)
+        })
+    };
+    namespaces(options).iter().flat_map(of).collect()
 }
 
-fn namespaces() -> LabelSelector {
-    EnforcedNamespaces::labelled().namespaces
+/// The namespaces that require a queue, with what the names of their policies end with.
+fn namespaces(options: &Options) -> Vec<(&'static str, LabelSelector)> {
+    let labelled = ("", EnforcedNamespaces::labelled().namespaces);
+    let configured = EnforcedNamespaces::configured(&options.managed_namespaces);
+    let selected = configured.filter(|configured| !configured.is_dry_run);
+    let selected = selected.map(|selected| (SELECTED, selected.namespaces));
+    std::iter::once(labelled).chain(selected).collect()
 }
 
 fn of_jobs(
@@ -126,7 +144,9 @@ fn giving(
         "{}.exists(k, k in variables.ownLabels)",
         queue::keys(options)
     );
-    variables.extend(required::variables(is_top, &named));
+    let managed = &options.managed_namespaces;
+    let queue = managed.default_local_queue.as_str();
+    variables.extend(required::variables(is_top, &named, managed));
     variables.push(variable(
         "isGiven",
         format!(
@@ -134,7 +154,7 @@ fn giving(
             required::has_gate("variables.ownAnnotations")
         ),
     ));
-    let given = required::given("variables.ownLabels", "variables.ownAnnotations", QUEUE);
+    let given = required::given("variables.ownLabels", "variables.ownAnnotations", queue);
     variables.extend(given);
     let is_known = |name: &str, known: &[Variable]| known.iter().any(|known| known.name == name);
     for variable in rules.variables {
@@ -146,7 +166,7 @@ fn giving(
     for request in &mut requests {
         request.operations = Some(vec!["CREATE".to_owned()]);
     }
-    let first = apply(required::configuration(QUEUE));
+    let first = apply(required::configuration(queue));
     Rules {
         name: rules.name.replacen("sluice-", "sluice-enforced-", 1),
         requests,
@@ -167,7 +187,11 @@ fn objects(options: &Options, kinds: &[HeldKind]) -> Rules<Validation> {
     variables.push(owners::made_for_pod(&own, kinds));
     variables.push(variable("isOwned", "variables.owners.size() != 0"));
     let is_top = format!("request.kind.group == '' ? {POD_IS_TOP} : {JOB_IS_TOP}");
-    variables.extend(required::variables(&is_top, "variables.queue.size() != 0"));
+    variables.extend(required::variables(
+        &is_top,
+        "variables.queue.size() != 0",
+        &options.managed_namespaces,
+    ));
     let namespace = "strings.quote(request.namespace)";
     let at = field("labels", QUEUE_NAME_LABEL);
     let has_gate = required::has_gate("variables.annotations");
@@ -346,7 +370,19 @@ fn makers(options: &Options) -> Rules<Validation> {
             ),
         ),
     ];
-    variables.extend(required::variables("true", "variables.namesQueue"));
+    // The Jobs of a CronJob are made by the controller of CronJobs.
+    let managed = &options.managed_namespaces;
+    let later = later.join(", ");
+    let is_top = if required::covers_cron_jobs(managed) {
+        format!("!(variables.maker in [{later}])")
+    } else {
+        "true".to_owned()
+    };
+    variables.extend(required::variables(
+        &is_top,
+        "variables.namesQueue",
+        managed,
+    ));
     let rule = missing(
         "variables.at",
         &filled(REQUIRED, &["strings.quote(request.namespace)"]),
@@ -355,9 +391,8 @@ fn makers(options: &Options) -> Rules<Validation> {
         "problems",
         when(
             &format!(
-                "(variables.required == 'Refuse' || variables.required != 'Ignore' && !(variables.maker in [{}])) &&\n\
-                 (oldObject == null || variables.namedQueue)",
-                later.join(", ")
+                "(variables.required == 'Refuse' || variables.required != 'Ignore' && !(variables.maker in [{later}])) &&\n\
+                 (oldObject == null || variables.namedQueue)"
             ),
             &rule,
         ),

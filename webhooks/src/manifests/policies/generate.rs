@@ -13,8 +13,8 @@ use crate::manifests::held::{self, HeldKind, PolicyKinds};
 use crate::manifests::options::Options;
 use crate::manifests::policies::policy::{Mutating, Validating, document};
 use crate::manifests::policies::{
-    enforced, gate_applies, gate_marks, gate_owners, gate_pods, gate_reads, hold, jobs, marking,
-    pods, suspending, workloads,
+    enforced, enforced_dry_run, gate_applies, gate_marks, gate_owners, gate_pods, gate_reads, hold,
+    jobs, marking, pods, suspending, workloads,
 };
 
 /// The policies that refuse.
@@ -34,6 +34,7 @@ pub fn validating(options: &Options, kinds: &[HeldKind]) -> Vec<Validating> {
     .chain(gate_owners::policies(options, kinds))
     .chain(gate_applies::policies(options, kinds))
     .chain(enforced::validating(options, kinds))
+    .chain(enforced_dry_run::validating(options, kinds))
     .collect()
 }
 

@@ -4,6 +4,7 @@
 
 mod both_variants;
 mod enforced;
+mod enforced_dry_run;
 mod gate_applies;
 mod gate_marks;
 mod gate_owners;
@@ -18,6 +19,7 @@ pub(crate) mod policy;
 mod suspending;
 mod workloads;
 
+pub use crate::manifests::cel::required::problems as unknown_to_policies;
 pub use crate::manifests::held::HeldKind;
 pub use both_variants::yaml as both_variants_yaml;
 pub use generate::{mutating, validating, yaml};

@@ -102,6 +102,10 @@ fn narrow(resources: Option<&mut MatchResources>, selector: &LabelSelector) {
     if let Some(selected) = selected {
         let expressions = selected.match_expressions.get_or_insert_default();
         expressions.extend(selector.match_expressions.iter().flatten().cloned());
+        if let Some(labels) = &selector.match_labels {
+            let own = selected.match_labels.get_or_insert_default();
+            own.extend(labels.clone());
+        }
     }
 }
 

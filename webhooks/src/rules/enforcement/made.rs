@@ -42,16 +42,21 @@ pub(super) fn are_jobs_excepted(
     let by_controller = Request {
         kind: kind(("batch", "Job")),
         operation: Operation::Create,
-        user_info: UserInfo {
-            username: format!("{KUBERNETES}{CRON_JOB_CONTROLLER}"),
-            groups: GROUPS.map(str::to_owned).to_vec(),
-            ..UserInfo::default()
-        },
+        user_info: cron_job_controller(),
         object: None,
         old_object: None,
         ..request.clone()
     };
     required::is_excepted(&by_controller, &job_of(template, object), policy)
+}
+
+/// Who makes the Jobs of CronJobs.
+pub(crate) fn cron_job_controller() -> UserInfo {
+    UserInfo {
+        username: format!("{KUBERNETES}{CRON_JOB_CONTROLLER}"),
+        groups: GROUPS.map(str::to_owned).to_vec(),
+        ..UserInfo::default()
+    }
 }
 
 fn kind((group, kind): (&str, &str)) -> GroupVersionKind {

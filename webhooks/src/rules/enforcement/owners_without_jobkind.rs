@@ -84,6 +84,26 @@ pub(crate) fn validate(
     }
 }
 
+/// What becomes of what `object` makes: of the object itself, where what it makes is not judged. None: nothing.
+pub(crate) fn required_of(
+    maker: &Maker,
+    request: &Request,
+    object: &Value,
+    policy: &Policy,
+) -> Option<Enforced> {
+    if maker.may_run_what_it_makes(request, object, policy) {
+        return None;
+    }
+    let enforced = in_namespace(request, policy).ok()??;
+    if maker.is_judged_later {
+        return Some(enforced);
+    }
+    Some(Enforced {
+        unlabelled: Unlabelled::Refuse,
+        ..enforced
+    })
+}
+
 impl Maker {
     /// The field that names the queue of what it makes.
     fn field(&self) -> String {

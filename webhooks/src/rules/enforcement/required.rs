@@ -22,7 +22,7 @@ const DEFAULTED: &str = "{}: set to {}, as namespace {} requires a queue";
 const HELD: &str =
     "held, as namespace {} requires a queue; set {} to the name of a LocalQueue of the namespace";
 /// What is told where nothing is done yet; with the namespace, what would be done, and the field.
-const WOULD_BE: &str = "namespace {} will require a queue: this object would be {}; set {} to the name of a LocalQueue of the namespace";
+pub(crate) const WOULD_BE: &str = "namespace {} will require a queue: this object would be {}; set {} to the name of a LocalQueue of the namespace";
 
 /// What becomes of `object`, if it needs a queue and names none.
 ///
@@ -85,11 +85,7 @@ pub(super) fn warning(request: &Request, enforced: Enforced, policy: &Policy) ->
     let (namespace, field) = (&quoted(&request.namespace), &field());
     let queue = &quoted(policy.managed_namespaces().default_local_queue());
     if enforced.is_dry_run {
-        let done = match enforced.unlabelled {
-            Unlabelled::Default => &format!("queued in LocalQueue {queue}"),
-            Unlabelled::Hold => "held",
-            Unlabelled::Refuse | Unlabelled::Ignore => "refused",
-        };
+        let done = &what_would_be_done(enforced.unlabelled, queue);
         return fill(WOULD_BE, &[namespace, done, field]);
     }
     match enforced.unlabelled {
@@ -97,6 +93,15 @@ pub(super) fn warning(request: &Request, enforced: Enforced, policy: &Policy) ->
         Unlabelled::Hold | Unlabelled::Refuse | Unlabelled::Ignore => {
             fill(HELD, &[namespace, field])
         }
+    }
+}
+
+/// What would be done about an object, with this quoted LocalQueue.
+pub(crate) fn what_would_be_done(unlabelled: Unlabelled, queue: &str) -> String {
+    match unlabelled {
+        Unlabelled::Default => format!("queued in LocalQueue {queue}"),
+        Unlabelled::Hold => "held".to_owned(),
+        Unlabelled::Refuse | Unlabelled::Ignore => "refused".to_owned(),
     }
 }
 

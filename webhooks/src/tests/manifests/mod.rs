@@ -5,6 +5,7 @@ mod applied;
 mod cel_functions;
 pub(crate) mod conditions;
 mod enforced;
+mod enforced_policies;
 mod jail_rules;
 mod own;
 mod pod_conditions;

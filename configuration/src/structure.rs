@@ -7,7 +7,7 @@ use sluice_crds::duration;
 use sluice_kinds::Problem;
 
 /// The schema of `T`, without references.
-pub(super) fn schema_of<T: schemars::JsonSchema>() -> Value {
+pub(crate) fn schema_of<T: schemars::JsonSchema>() -> Value {
     let settings = SchemaSettings::draft2020_12().with(|settings| {
         settings.inline_subschemas = true;
     });
@@ -19,7 +19,7 @@ pub(super) fn schema_of<T: schemars::JsonSchema>() -> Value {
 
 /// Whether `value`, which lies at `field`, can be read by `schema`. Parts that can't be are removed as far as
 /// `schema` lets them be absent.
-pub(super) fn fits(
+pub(crate) fn fits(
     value: &mut Value,
     schema: &Value,
     field: &str,
@@ -141,7 +141,7 @@ fn number_fits(
 }
 
 /// The schema of a value that may also be null, where that is written as a choice.
-pub(super) fn alternative(schema: &Value) -> Option<&Value> {
+pub(crate) fn alternative(schema: &Value) -> Option<&Value> {
     let choices = schema.get("anyOf")?.as_array()?;
     choices.iter().find(|choice| types(choice) != ["null"])
 }
@@ -151,7 +151,7 @@ fn is_nullable(schema: &Value) -> bool {
 }
 
 /// The values of a closed set of names.
-pub(super) fn accepted_values(schema: &Value) -> Option<Vec<&str>> {
+pub(crate) fn accepted_values(schema: &Value) -> Option<Vec<&str>> {
     if let Some(one) = schema.get("const").and_then(Value::as_str) {
         return Some(vec![one]);
     }
@@ -163,7 +163,7 @@ pub(super) fn accepted_values(schema: &Value) -> Option<Vec<&str>> {
 }
 
 /// The types that a schema allows.
-pub(super) fn types(schema: &Value) -> Vec<&str> {
+pub(crate) fn types(schema: &Value) -> Vec<&str> {
     match schema.get("type") {
         Some(Value::String(name)) => vec![name],
         Some(Value::Array(names)) => names.iter().filter_map(Value::as_str).collect(),
@@ -172,7 +172,7 @@ pub(super) fn types(schema: &Value) -> Vec<&str> {
 }
 
 /// What is said of a field.
-pub(super) fn description(schema: &Value) -> &str {
+pub(crate) fn description(schema: &Value) -> &str {
     let text = schema.get("description").and_then(Value::as_str);
     text.unwrap_or_default()
 }

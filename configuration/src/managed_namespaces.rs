@@ -14,7 +14,7 @@ const FIELD: &str = "managedNamespaces";
 /// The section `managedNamespaces`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub(super) struct ManagedNamespacesSection {
+pub(crate) struct ManagedNamespacesSection {
     /// The namespaces, by their labels. Empty: all. Absent: only those with the label `sluice.dev/enforcement`.
     #[serde(skip_serializing_if = "Option::is_none")]
     selector: Option<SelectorSection>,
@@ -83,7 +83,12 @@ impl ManagedNamespacesSection {
     ///
     /// # Errors
     /// All that is wrong with it.
-    pub(super) fn compile(&self) -> Result<ManagedNamespaces, Vec<Problem>> {
+    pub(crate) fn compile(&self) -> Result<ManagedNamespaces, Vec<Problem>> {
+        ManagedNamespaces::compile(&self.spec(), FIELD)
+    }
+
+    /// The same, unchecked.
+    pub(crate) fn spec(&self) -> ManagedNamespacesSpec {
         let default = ManagedNamespacesSpec::default();
         let exceptions = self.exceptions.iter().map(|exception| Exception {
             users: exception.users.clone(),
@@ -91,14 +96,13 @@ impl ManagedNamespacesSection {
             when: exception.when.clone(),
         });
         let queue = self.default_local_queue.clone();
-        let spec = ManagedNamespacesSpec {
+        ManagedNamespacesSpec {
             selector: self.selector.as_ref().map(SelectorSection::selector),
             unlabelled: self.unlabelled.map_or(default.unlabelled, Unlabelled::from),
             default_local_queue: queue.unwrap_or(default.default_local_queue),
             dry_run: self.dry_run,
             exceptions: exceptions.collect(),
-        };
-        ManagedNamespaces::compile(&spec, FIELD)
+        }
     }
 }
 

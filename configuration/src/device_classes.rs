@@ -16,7 +16,7 @@ const FIELD: &str = "deviceClasses";
 /// Classes of devices that are counted as one resource.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct DeviceClassMapping {
+pub(crate) struct DeviceClassMapping {
     /// The resource, such as `example.com/gpu`.
     name: String,
     /// The names of the DeviceClasses, such as `gpu.example.com`. At least one.
@@ -24,7 +24,7 @@ pub(super) struct DeviceClassMapping {
 }
 
 /// What is wrong with these mappings.
-pub(super) fn check(mappings: &[DeviceClassMapping]) -> Vec<Problem> {
+pub(crate) fn check(mappings: &[DeviceClassMapping]) -> Vec<Problem> {
     let mut problems = Vec::new();
     if MAPPINGS_MAX < mappings.len() {
         let detail = format!("must have at most {MAPPINGS_MAX} elements");
@@ -65,7 +65,7 @@ pub(super) fn check(mappings: &[DeviceClassMapping]) -> Vec<Problem> {
 }
 
 /// The classes of these mappings.
-pub(super) fn classes(mappings: &[DeviceClassMapping]) -> DeviceClasses {
+pub(crate) fn classes(mappings: &[DeviceClassMapping]) -> DeviceClasses {
     let classes = mappings.iter().flat_map(|mapping| {
         let names = mapping.device_class_names.iter();
         names.map(|class| (class.clone(), mapping.name.clone()))

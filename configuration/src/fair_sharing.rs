@@ -8,7 +8,7 @@ use sluice_crds::duration;
 use sluice_engine::FairPreemption;
 use sluice_kinds::Problem;
 
-use crate::process::config::span::Span;
+use crate::span::Span;
 
 /// What was used longer ago than this can't be told from what is used now.
 const HALF_LIFE_MIN: Duration = Duration::from_secs(1);
@@ -16,7 +16,7 @@ const HALF_LIFE_MIN: Duration = Duration::from_secs(1);
 /// How cohorts share what they lend.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-pub(super) struct FairSharing {
+pub(crate) struct FairSharing {
     /// When shares let jobs be preempted: the first strategy that frees enough quota counts.
     preemption_strategies: Vec<PreemptionStrategy>,
 }
@@ -33,7 +33,7 @@ enum PreemptionStrategy {
 /// How past usage counts in ClusterQueues that admit by usage.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-pub(super) struct AdmissionFairSharing {
+pub(crate) struct AdmissionFairSharing {
     /// After this time what was used counts half. At least `1s`.
     usage_half_life_time: Span,
 }
@@ -50,7 +50,7 @@ impl Default for FairSharing {
 }
 
 impl FairSharing {
-    pub(super) fn check(&self, problems: &mut Vec<Problem>) {
+    pub(crate) fn check(&self, problems: &mut Vec<Problem>) {
         let field = "fairSharing.preemptionStrategies";
         let strategies = &self.preemption_strategies;
         if strategies.is_empty() {
@@ -70,7 +70,7 @@ impl FairSharing {
     }
 
     /// The strategies, in their order.
-    pub(super) fn strategies(&self) -> Vec<FairPreemption> {
+    pub(crate) fn strategies(&self) -> Vec<FairPreemption> {
         let strategies = self.preemption_strategies.iter();
         let strategies = strategies.map(|strategy| match strategy {
             PreemptionStrategy::LessThanOrEqualToFinalShare => {
@@ -91,7 +91,7 @@ impl Default for AdmissionFairSharing {
 }
 
 impl AdmissionFairSharing {
-    pub(super) fn check(&self, problems: &mut Vec<Problem>) {
+    pub(crate) fn check(&self, problems: &mut Vec<Problem>) {
         let Span { text, value } = &self.usage_half_life_time;
         if *value < HALF_LIFE_MIN {
             let field = "admissionFairSharing.usageHalfLifeTime";
@@ -100,7 +100,7 @@ impl AdmissionFairSharing {
         }
     }
 
-    pub(super) fn half_life(&self) -> Duration {
+    pub(crate) fn half_life(&self) -> Duration {
         self.usage_half_life_time.value
     }
 }

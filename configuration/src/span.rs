@@ -8,14 +8,14 @@ use sluice_crds::duration;
 
 /// A duration as it was written, and what it is.
 #[derive(Debug, Clone)]
-pub(super) struct Span {
-    pub(super) text: String,
-    pub(super) value: Duration,
+pub(crate) struct Span {
+    pub(crate) text: String,
+    pub(crate) value: Duration,
 }
 
 impl Span {
     /// A whole number of hours.
-    pub(super) fn hours(hours: u32) -> Self {
+    pub(crate) fn hours(hours: u32) -> Self {
         Self {
             text: format!("{hours}h"),
             value: Duration::from_hours(hours.into()),

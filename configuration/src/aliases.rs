@@ -14,7 +14,7 @@ use sluice_kinds::names::is_qualified_name;
 
 /// The keys of another system that stand for keys of Sluice's own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub enum AliasPreset {
+pub(crate) enum AliasPreset {
     /// Kueue's: queue name, priority class, minimal parallelism, and groups of pods.
     Kueue,
     /// Volcano's: queue name and queue gate.
@@ -221,7 +221,7 @@ impl Aliases {
     }
 
     /// What is wrong with them, each with its place in the configuration.
-    pub(super) fn check(&self, problems: &mut Vec<Problem>) {
+    pub(crate) fn check(&self, problems: &mut Vec<Problem>) {
         for (index, preset) in self.alias_presets.iter().enumerate() {
             if self
                 .alias_presets

@@ -5,12 +5,12 @@ use sluice_kinds::names::is_qualified_name;
 use sluice_translate::IGNORED_RESOURCES;
 
 /// `ignoredResources`, unless the file has others.
-pub(super) fn ignored_by_default() -> Vec<String> {
+pub(crate) fn ignored_by_default() -> Vec<String> {
     IGNORED_RESOURCES.map(str::to_owned).to_vec()
 }
 
 /// What is wrong with the names in `ignoredResources`, by the rules of the API server for the names of requests.
-pub(super) fn check(names: &[String], problems: &mut Vec<Problem>) {
+pub(crate) fn check(names: &[String], problems: &mut Vec<Problem>) {
     for (index, name) in names.iter().enumerate() {
         let field = format!("ignoredResources[{index}]");
         if !is_qualified_name(name) {

@@ -7,17 +7,15 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use crate::process::config::file::parse;
-use crate::process::config::kind::{Configuration, LIVE_FIELDS};
-use crate::process::config::structure::{
-    accepted_values, alternative, description, schema_of, types,
-};
+use crate::file::parse;
+use crate::kind::{Configuration, LIVE_FIELDS};
+use crate::structure::{accepted_values, alternative, description, schema_of, types};
 
-const BEGIN: &str = "<!-- Generated from src/process/config by `make generate`. Do not edit. -->\n";
+const BEGIN: &str = "<!-- Generated from configuration/src by `make generate`. Do not edit. -->\n";
 const END: &str = "<!-- End of the generated part. -->\n";
 
 fn repository(path: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path)
 }
 
 /// A row for each field below `schema`, and for the fields below each.

@@ -6,22 +6,22 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sluice_crds::UndeclaredResources;
 use sluice_engine::Settings;
-use sluice_gates::ManagedNamespaces;
+use sluice_gates::{ManagedNamespaces, ManagedNamespacesSpec};
 use sluice_kinds::Problem;
 use sluice_kinds::devices::DeviceClasses;
 
-use crate::process::config::aliases::Aliases;
-use crate::process::config::device_classes::{self, DeviceClassMapping};
-use crate::process::config::fair_sharing::{AdmissionFairSharing, FairSharing};
-use crate::process::config::managed_namespaces::ManagedNamespacesSection;
-use crate::process::config::{resources, structure};
+use crate::aliases::Aliases;
+use crate::device_classes::{self, DeviceClassMapping};
+use crate::fair_sharing::{AdmissionFairSharing, FairSharing};
+use crate::managed_namespaces::ManagedNamespacesSection;
+use crate::{resources, structure};
 
 const API_VERSION: &str = "config.sluice.dev/v1alpha1";
 const KIND: &str = "Configuration";
 
 /// The fields that a running controller takes from a changed file. All others are read when it starts: they go
 /// into watches, match conditions and what is read of objects.
-pub const LIVE_FIELDS: [&str; 4] = [
+pub(crate) const LIVE_FIELDS: [&str; 4] = [
     "admissionFairSharing",
     "fairSharing",
     "ignoredResources",
@@ -103,7 +103,7 @@ impl Configuration {
     ///
     /// # Errors
     /// All that is wrong with it.
-    pub(super) fn read(mut document: Value) -> Result<Self, Vec<Problem>> {
+    pub(crate) fn read(mut document: Value) -> Result<Self, Vec<Problem>> {
         let mut problems = Vec::new();
         let schema = structure::schema_of::<Self>();
         structure::fits(&mut document, &schema, "", &mut problems);
@@ -159,13 +159,18 @@ impl Configuration {
         self.managed_namespaces.compile().unwrap_or_default()
     }
 
+    /// What it says of them.
+    pub fn managed_namespaces_spec(&self) -> ManagedNamespacesSpec {
+        self.managed_namespaces.spec()
+    }
+
     /// The classes of devices that are counted.
     pub fn device_classes(&self) -> DeviceClasses {
         device_classes::classes(&self.device_classes)
     }
 
     /// The names of the fields that `other` has otherwise and that are read at the start only.
-    pub(super) fn fields_for_restart(&self, other: &Self) -> Vec<String> {
+    pub fn fields_for_restart(&self, other: &Self) -> Vec<String> {
         let (own, other) = (json!(self), json!(other));
         let names = [&own, &other].map(|value| value.as_object().into_iter().flatten());
         let mut names: Vec<String> = names
