@@ -3,7 +3,7 @@
 use crate::api::amount::Amount;
 use crate::api::flavor::FlavorFungibility;
 use crate::api::quota::Borrowing;
-use crate::api::share::Share;
+use crate::api::share::Part;
 use crate::flavor::options::{FlavorChoice, FlavorOptions, Slot, SlotId, Slots, fewest_pods};
 use crate::flavor::ways::{WaySearch, are_all, first_way, least_way, may_fit};
 use crate::quota::flavor_resources::FlavorResourceId;
@@ -146,9 +146,9 @@ impl Slots {
             let requested = requested.iter();
             let lacking = requested.map(|(cell, amount)| {
                 let unused = unused(*cell).at_least_zero();
-                Share::of(amount.minus(unused), *amount)
+                Part::of(amount.minus(unused), *amount)
             });
-            let mut lacking: Vec<Share> = lacking.filter(|part| *part > Share::ZERO).collect();
+            let mut lacking: Vec<Part> = lacking.filter(|part| *part > Part::ZERO).collect();
             lacking.sort_unstable_by(|one, other| other.cmp(one));
             lacking
         };

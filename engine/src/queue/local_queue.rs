@@ -7,7 +7,7 @@ use crate::api::amount::Amount;
 use crate::api::names::{ClusterQueueName, LocalQueueKey, ResourceName, WorkloadId};
 use crate::api::queues::{Consumed, LocalQueue, StopPolicy};
 use crate::api::quota::ResourceGroup;
-use crate::api::share::Share;
+use crate::api::share::{Part, Share};
 use crate::api::time::Time;
 use crate::queue::demand::Demand;
 use crate::quota::flavor_resources::FlavorResources;
@@ -47,12 +47,12 @@ impl LocalQueueState {
             .object
             .as_ref()
             .map(|local_queue| local_queue.fair_weight);
-        let share = |(resource, quota): (&ResourceName, &Amount)| {
+        let part = |(resource, quota): (&ResourceName, &Amount)| {
             let before = before.and_then(|amounts| amounts.get(resource));
             let used = used.get(resource).copied().unwrap_or_default();
-            Share::of(used.plus(before.copied().unwrap_or_default()), *quota)
+            Part::of(used.plus(before.copied().unwrap_or_default()), *quota)
         };
-        let dominant = quota.iter().map(share).max().unwrap_or_default();
+        let dominant = quota.iter().map(part).max().unwrap_or_default();
         dominant.divided_by(weight.unwrap_or_default())
     }
 

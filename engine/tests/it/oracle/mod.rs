@@ -28,7 +28,7 @@ use sluice_engine::{
 pub(crate) use self::usage::charge_of;
 use crate::oracle::choice::{Assignment, AssignmentResult, Scene, group_of};
 pub(crate) use crate::oracle::quota::clamp;
-use crate::oracle::quota::{Charge, Node, Tree, View, weighted};
+use crate::oracle::quota::{Charge, Node, Tree, View, part, weighted};
 use crate::oracle::tally::Tally;
 use crate::oracle::targets::{Holder, Target};
 
@@ -614,11 +614,11 @@ impl Oracle {
             }
             let sum = consumed(resource).unwrap_or_default() + used(resource);
             if quota > 0 {
-                most = most.max(sum.saturating_mul(1_000_000_000) / quota);
+                most = most.max(part(sum, quota));
             }
         }
         match self.locals[key].fair_weight.thousandths() {
-            0 => i128::MAX / 2 + most,
+            0 => (i128::MAX / 2).saturating_add(most),
             weight => weighted(most, weight.into()),
         }
     }

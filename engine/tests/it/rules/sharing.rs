@@ -28,6 +28,48 @@ fn the_smaller_share_goes_first() {
 }
 
 #[test]
+fn shares_of_a_tiny_part_are_still_told_apart() {
+    // The cohort lends 10^16 times as much as one job requests. Then both weights are large.
+    for (rule, weight, lent) in [
+        ("", 1000, 10_i128.pow(16)),
+        ("", 4_000_000_000_u32, 1000),
+        ("reclaim=any", 1000, 10_i128.pow(16)),
+    ] {
+        check(&format!(
+            "fair
+             queue a in=c {rule} weight={weight} default.cpu=0
+             queue b in=c {rule} weight={weight} default.cpu=0
+             queue lender in=c default.cpu=6 spot.cpu={lent}
+             job a1 a at=1 cpu=1
+             job a2 a at=2 cpu=1
+             job a3 a at=3 cpu=1
+             job a4 a at=4 cpu=1
+             job b1 b at=5 cpu=1
+             job b2 b at=6 cpu=1
+             job b3 b at=7 cpu=1
+             rest => a1 b1 a2 b2 a3 b3"
+        ));
+    }
+}
+
+#[test]
+fn usage_of_a_tiny_part_of_the_quota_counts() {
+    check(
+        "queue q by-usage default.cpu=4 spot.cpu=10000000000000000
+         flavor default label=kind:default
+         flavor spot label=kind:spot
+         local one queue=q
+         local two queue=q
+         job a1 one cpu=1 select=kind:default
+         job a2 one cpu=1 select=kind:default
+         job a3 one cpu=1 select=kind:default
+         job b1 two cpu=1 select=kind:default
+         job b2 two cpu=1 select=kind:default
+         decide => a1 b1 a2 b2",
+    );
+}
+
+#[test]
 fn sharing_can_begin_while_jobs_run() {
     check(
         "queue a in=c reclaim=any default.cpu=0
