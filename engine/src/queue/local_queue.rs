@@ -63,6 +63,8 @@ impl LocalQueueState {
             at: now,
             ..Consumed::default()
         });
+        // A clock that was ahead may have dated it: until then nothing would be forgotten.
+        consumed.at = consumed.at.min(now);
         if consumed.at < now {
             let used = self.used_since.take();
             let used = used.filter(|(at, _)| *at == consumed.at);

@@ -1,6 +1,10 @@
 //! Fair shares, between queues and over time between LocalQueues; how many are queued; and time.
 
-use crate::script::check;
+use std::collections::BTreeMap;
+
+use sluice_engine::{Amount, LocalQueueKey, Time};
+
+use crate::script::{check, played};
 
 #[test]
 fn the_smaller_share_goes_first() {
@@ -231,6 +235,23 @@ fn what_was_used_is_forgotten_in_time() {
          job a one cpu=4
          decide at=604800000 => a",
     );
+}
+
+#[test]
+fn a_record_from_the_future_is_taken_as_of_now() {
+    let week = 7 * 24 * 3_600_000;
+    let consumed = |script: &str| {
+        let local_queue = LocalQueueKey::new("ns", "l");
+        let status = played(script).local_queue_status(&local_queue);
+        status.unwrap().consumed.unwrap()
+    };
+    let script = "queue q by-usage default.cpu=4
+                  local l queue=q used=cpu:8 used-at=1000000000000
+                  decide at=0 =>";
+    let of = |amount| BTreeMap::from([("cpu".into(), Amount::new(amount))]);
+    assert_eq!(consumed(script).amounts, of(8));
+    let later = consumed(&format!("{script}\ndecide at={week} =>"));
+    assert_eq!((later.at, later.amounts), (Time::from_millis(week), of(4)));
 }
 
 #[test]
