@@ -2,9 +2,9 @@
 //! are preempted.
 //!
 //! Nominated workloads come first. Then the heads of the queues are processed, the best one first, until
-//! none is left. The best head is the one whose cohorts, from the root down, and whose queue stay within
-//! their quota; then priority and time decide. With fair sharing the heads of each cohort are first
-//! compared by shares (`fair_ordering`). There are three outcomes:
+//! none is left. The best head is the one that borrows from nobody, or else from the nearest; then priority and
+//! time decide. With fair sharing the heads of each cohort are first compared by shares (`fair_ordering`).
+//! There are three outcomes:
 //!
 //! * it fits, now and in the planned view: it is **admitted**;
 //! * it will fit when evicted workloads have stopped: its quota is **reserved**, so that later heads cannot

@@ -487,14 +487,11 @@ impl Oracle {
             }
         }
         let without_shares =
-            |(path, turn, ..): &(Path, Turn, ClusterQueueName, AssignmentResult)| {
-                // Whoever has fewer levels has none there that uses more than is its own.
-                let deepest = path.iter().rposition(|(over, _)| *over);
-                let upper = path.iter().take(deepest.map_or(0, |deepest| deepest + 1));
-                (
-                    upper.map(|(over, _)| *over).collect::<Vec<_>>(),
-                    turn.clone(),
-                )
+            |(path, turn, queue, _): &(Path, Turn, ClusterQueueName, AssignmentResult)| {
+                // From how far it borrows: the height of the first that uses no more than is its own.
+                let over = path.iter().rev().take_while(|(over, _)| *over).count();
+                let lender = tree.path(tree.queue(queue).unwrap())[over];
+                (tree.height(lender), turn.clone())
             };
         let other = offers.iter().map(without_shares).min();
         let best = if self.settings.fair_sharing.is_some() {

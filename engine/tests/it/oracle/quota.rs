@@ -57,6 +57,15 @@ impl Tree {
         View(vec![vec![0; self.cells.len()]; self.nodes.len()])
     }
 
+    /// How many levels are below a node.
+    pub(crate) fn height(&self, node: usize) -> usize {
+        let children = self.nodes[node].children.iter();
+        children
+            .map(|child| self.height(*child) + 1)
+            .max()
+            .unwrap_or(0)
+    }
+
     /// From a node up to its root.
     pub(crate) fn path(&self, node: usize) -> Vec<usize> {
         std::iter::successors(Some(node), |node| self.nodes[*node].parent).collect()

@@ -206,6 +206,23 @@ fn a_queue_nearer_the_root_goes_first_only_if_nobody_else_keeps_to_its_quota() {
 }
 
 #[test]
+fn whoever_keeps_to_the_quota_of_its_queue_comes_before_a_borrower_of_another_branch() {
+    check(
+        "cohort r
+         cohort left in=r
+         cohort right in=r
+         queue x in=left default.cpu=4
+         queue y in=left default.cpu=0
+         queue p in=right default.cpu=0
+         queue s in=right default.cpu=4
+         held y1 y default.cpu=6
+         job xx x cpu=2
+         job px p priority=1000 cpu=2
+         decide => xx",
+    );
+}
+
+#[test]
 fn the_first_flavor_that_fits_is_taken_with_all_resources_of_its_group() {
     check(
         "queue q default.cpu=2 default.memory=1 spot.cpu=2 spot.memory=4 | x.gpu=1
