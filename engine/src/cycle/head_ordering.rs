@@ -23,16 +23,16 @@ pub(super) struct HeadRank {
 /// The place of a head among those with the same path.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct HeadOrder {
-    /// Whether it can only reserve a part of what it requests. Whoever can be admitted comes first: it would else have
-    /// to preempt for its own quota.
-    pub(super) reserves_part: bool,
+    /// Whether it can only reserve a part of its nominal quota. Whoever can be admitted comes first: it would else have to
+    /// preempt for its own quota.
+    pub(super) reserves_nominal: bool,
     pub(super) queue_order: QueueOrder,
 }
 
 impl From<QueueOrder> for HeadOrder {
     fn from(queue_order: QueueOrder) -> Self {
         Self {
-            reserves_part: false,
+            reserves_nominal: false,
             queue_order,
         }
     }

@@ -128,6 +128,18 @@ impl Slots {
         self.least_lacking(tree, (node, Borrowing::Forbidden), &counts, is_within)
     }
 
+    /// The same in flavors in which it would fit without any usage.
+    pub(crate) fn within_most(
+        &self,
+        tree: &QuotaTree,
+        node: NodeId,
+        shape: &Shape,
+    ) -> Option<RequestedUsage> {
+        let counts: Vec<u32> = shape.pod_sets.iter().map(fewest_pods).collect();
+        let is_within = |cell, amount| amount <= tree.most(node, cell, self.borrowing);
+        self.least_lacking(tree, (node, self.borrowing), &counts, is_within)
+    }
+
     /// The usage of so many pods in the way that lacks least, of those of which each amount is accepted: of what it
     /// requests, the largest part that is not available in the planned view with this borrowing, then the next largest, so
     /// that nobody is evicted for what is unused in another flavor. Of equal ones it is the first. What is not accepted must

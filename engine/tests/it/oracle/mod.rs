@@ -66,7 +66,7 @@ pub(crate) struct Oracle {
     pub(crate) tally: Tally,
 }
 
-/// Who is first of those that stand alike: whoever can be taken, before one for whom a part is kept.
+/// Who is first of those that stand alike: whoever can be taken, before one for whom a part of its own is kept.
 type Turn = (bool, Order);
 
 /// Who is first in a queue.
@@ -371,8 +371,9 @@ impl Oracle {
                 AssignmentResult::Now(assignment) => {
                     decisions.push(self.admit(id, queue, assignment, now));
                 }
-                AssignmentResult::Keep(part) => {
+                AssignmentResult::Keep(part, whole) => {
                     self.tally.kept_in_part += 1;
+                    self.tally.kept_to_borrow += u64::from(whole.is_some());
                     let claim = self.claim(tree, &queue, &id, part);
                     claims.insert(id, claim);
                 }
@@ -463,19 +464,20 @@ impl Oracle {
                 }
                 let is_strict = queue.strategy == QueueingStrategy::StrictFifo;
                 if matches!(verdict, AssignmentResult::No) && is_strict && !claimed {
-                    let left = scene.left_of_own(queue, workload);
-                    verdict = left.map_or(verdict, AssignmentResult::Keep);
+                    let left = scene.left_for(queue, workload);
+                    let keep = |(part, whole)| AssignmentResult::Keep(part, whole);
+                    verdict = left.map_or(verdict, keep);
                 }
                 let charge = match &verdict {
                     AssignmentResult::Now(assignment) | AssignmentResult::Later(assignment, _) => {
                         Some(&assignment.charge)
                     }
-                    AssignmentResult::Keep(part) => Some(part),
+                    AssignmentResult::Keep(part, whole) => Some(whole.as_ref().unwrap_or(part)),
                     AssignmentResult::No => None,
                 };
                 if let Some(charge) = charge {
                     let path = self.stands(tree, &views.planned, node, charge);
-                    let is_kept = matches!(verdict, AssignmentResult::Keep(_));
+                    let is_kept = matches!(verdict, AssignmentResult::Keep(_, None));
                     let turn = (is_kept, order(workload));
                     offers.push((path, turn, queue.name.clone(), verdict));
                     break;
