@@ -89,11 +89,14 @@ impl Part {
         if part <= Amount::ZERO {
             return Self::ZERO;
         }
-        let whole = whole.at_least_zero().get();
-        // Long division, as `part * WHOLE_PART` could overflow. So could a step, if the whole is the sum of several of the
-        // largest amounts: the digits that these lose are of no account.
+        let (part, whole) = (part.get(), whole.at_least_zero().get());
+        if let Some(product) = part.checked_mul(WHOLE_PART) {
+            return product.checked_div(whole).map_or(Self::MAX, Self);
+        }
+        // Long division. A step could overflow, too, if the whole is the sum of several of the largest amounts: the digits
+        // that these lose are of no account.
         let excess = (STEP.ilog2() + 2).saturating_sub(whole.leading_zeros());
-        let (part, whole) = (part.get() >> excess, whole >> excess);
+        let (part, whole) = (part >> excess, whole >> excess);
         let Some(mut quotient) = part.checked_div(whole) else {
             return Self::MAX;
         };
