@@ -242,10 +242,12 @@ pub struct ResourceQuota {
     pub name: String,
     /// The amount that jobs of this queue may always use, or that the cohort itself adds.
     pub nominal_quota: Quantity,
-    /// How much more than nominalQuota may be borrowed from the cohort. Absent: no limit.
+    /// How much more than its quota may be borrowed from the cohort. That of a Cohort includes what is below it.
+    /// Absent: no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub borrowing_limit: Option<Quantity>,
-    /// How much unused nominalQuota may be lent to the cohort. Absent: all of it.
+    /// How much of its quota, if unused, may be lent to the cohort: in a ClusterQueue at most nominalQuota. That of a
+    /// Cohort includes what is below it. Absent: all of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lending_limit: Option<Quantity>,
 }

@@ -23,29 +23,29 @@ pub(super) struct HeadRank {
 /// The place of a head among those with the same path.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct HeadOrder {
-    /// Whether it can only reserve a part of what it requests. Whoever can be admitted comes first: it would else have
-    /// to preempt for its own quota.
-    pub(super) reserves_part: bool,
+    /// Whether it can only reserve a part of its nominal quota. Whoever can be admitted comes first: it would else have to
+    /// preempt for its own quota.
+    pub(super) reserves_nominal: bool,
     pub(super) queue_order: QueueOrder,
 }
 
 impl From<QueueOrder> for HeadOrder {
     fn from(queue_order: QueueOrder) -> Self {
         Self {
-            reserves_part: false,
+            reserves_nominal: false,
             queue_order,
         }
     }
 }
 
-/// The state of the cohorts below the root and of the queue, from the root down: whether they would be
-/// above their quota, and with fair sharing their shares. A level that a path does not have counts as
-/// within its quota, so that a queue gains nothing by its depth alone. With fair sharing only paths of the
-/// same length are compared.
+/// From where a head borrows.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum BorrowingPath {
-    /// The levels above their quota. The highest bit is the node next to the root.
-    Plain(u64),
+    /// The height of the lowest node above it, its queue included, that would stay within its quota. It is counted from
+    /// below, so that a queue gains nothing by its depth alone. Kueue has the same order.
+    Plain(usize),
+    /// With fair sharing: whether the cohorts below the root and the queue, from the root down, would be above their quota,
+    /// and their shares. Only paths of the same length are compared.
     Fair(Vec<(bool, Share)>),
 }
 
@@ -57,26 +57,24 @@ pub(super) struct Head {
 }
 
 impl BorrowingPath {
-    /// The state of the nodes from below the root down to `node`; the levels `above_quota` would be above
-    /// their quota.
+    /// From where `node` borrows if the levels `above_quota` of its path would be above their quota.
     pub(super) fn of(
         settings: &Settings,
         quota: &QuotaTree,
         node: NodeId,
         above_quota: Levels,
     ) -> Self {
-        let below_root = quota.below_root(node);
         if settings.fair_sharing.is_none() {
-            let depth = below_root.count();
-            return Self::Plain(above_quota.seen_from_above(depth));
+            return Self::Plain(quota.height_of_lender(node, above_quota));
         }
+        let below_root = quota.below_root(node);
         let standing = |(level, id)| (above_quota.contains(level), quota.share(View::Planned, id));
         let mut path: Vec<(bool, Share)> = below_root.enumerate().map(standing).collect();
         path.reverse();
         Self::Fair(path)
     }
 
-    /// The same state with this usage added.
+    /// The same with this usage added.
     pub(super) fn with_usage(
         settings: &Settings,
         quota: &mut QuotaTree,

@@ -2,9 +2,9 @@
 //! are preempted.
 //!
 //! Nominated workloads come first. Then the heads of the queues are processed, the best one first, until
-//! none is left. The best head is the one whose cohorts, from the root down, and whose queue stay within
-//! their quota; then priority and time decide. With fair sharing the heads of each cohort are first
-//! compared by shares (`fair_ordering`). There are three outcomes:
+//! none is left. The best head is the one that borrows from nobody, or else from the nearest; then priority and
+//! time decide. With fair sharing the heads of each cohort are first compared by shares (`fair_ordering`).
+//! There are three outcomes:
 //!
 //! * it fits, now and in the planned view: it is **admitted**;
 //! * it will fit when evicted workloads have stopped: its quota is **reserved**, so that later heads cannot
@@ -12,13 +12,14 @@
 //! * it would fit if others were evicted: they are **preempted**, and the cycle ends, as the planned view
 //!   has changed for all heads.
 //!
-//! Otherwise, at the head of a strict queue, what is unused of its nominal quota is reserved (`strict_head_reservation.rs`).
+//! Otherwise, at the head of a strict queue, what is unused of what it waits for is reserved (`strict_head_reservation.rs`).
 //! Else its class is inadmissible until something is freed: of equal workloads only the head needs an
 //! assignment. During a cycle usage only grows, so a rank can only get worse, and it suffices to work out
 //! the exact rank of the best head. The exceptions are considered again after each admission
 //! (`cohort/reopening.rs`, `may_improve`).
 
 use crate::api::preemption::Preemption;
+use crate::api::quota::Borrowing;
 use crate::cohort::reopening::ClassRef;
 use crate::cycle::context::{Cycle, QUEUE_IN_TREE};
 use crate::cycle::fit_or_preempt::AssignmentResult;
@@ -113,7 +114,7 @@ impl Cycle<'_> {
         false
     }
 
-    /// Processes a head that gets nothing: the head of a strict queue reserves what is unused of its nominal quota.
+    /// Processes a head that gets nothing: that of a strict queue reserves what is unused of what it waits for.
     fn process_without_assignment(
         &mut self,
         class: &ClassRef,
@@ -121,21 +122,24 @@ impl Cycle<'_> {
         rank: &HeadRank,
         (slots, shape): (&Slots, &Shape),
     ) {
-        let Some(requested) = self.nominal_request(class, slots, shape) else {
+        let Some((requested, borrowing)) = self.strict_head_request(class, slots, shape) else {
             let is_whole = !shape.pod_sets.iter().any(is_reducible);
             if slots.fit_is_monotone && is_whole {
                 self.set_blocking_usage(class, slots, shape);
             }
             return self.mark_inadmissible(class, &order);
         };
-        let Some(part) = self.unused_nominal(class, requested) else {
+        let Some(part) = self.unused_part(class, &requested, borrowing) else {
             return self.mark_inadmissible(class, &order);
         };
+        // One that will borrow is ranked as if it did.
+        let is_nominal = borrowing == Borrowing::Forbidden;
+        let ranked_by = if is_nominal { &part } else { &requested };
         let order = HeadOrder {
-            reserves_part: true,
+            reserves_nominal: is_nominal,
             queue_order: order,
         };
-        if let Some(order) = self.take_turn(class, order, rank, &part, false) {
+        if let Some(order) = self.take_turn(class, order, rank, ranked_by, false) {
             self.reserve_part(class, order, part, slots.borrowing);
         }
     }

@@ -8,7 +8,7 @@ use crate::api::quota::Borrowing;
 use crate::cohort::tree::CohortTree;
 use crate::explain::not_preempted::PreemptionQuery;
 use crate::flavor::options::{FlavorOptions, flavor_options};
-use crate::quota::quota_tree::configured_quotas;
+use crate::quota::configured_quotas::configured_quotas;
 use crate::quota::view::View;
 use crate::state::engine::Engine;
 

@@ -12,7 +12,7 @@ use crate::api::status::{
 };
 use crate::queue::cluster_queue::ClusterQueueState;
 use crate::queue::demand::Demand;
-use crate::quota::quota_tree::configured_quotas;
+use crate::quota::configured_quotas::configured_quotas;
 use crate::quota::usage::QueueUsage;
 use crate::quota::view::View;
 use crate::state::engine::Engine;

@@ -3,7 +3,7 @@
 use crate::api::amount::Amount;
 use crate::api::flavor::FlavorFungibility;
 use crate::api::quota::Borrowing;
-use crate::api::share::Share;
+use crate::api::share::Part;
 use crate::flavor::options::{FlavorChoice, FlavorOptions, Slot, SlotId, Slots, fewest_pods};
 use crate::flavor::ways::{WaySearch, are_all, first_way, least_way, may_fit};
 use crate::quota::flavor_resources::FlavorResourceId;
@@ -128,6 +128,18 @@ impl Slots {
         self.least_lacking(tree, (node, Borrowing::Forbidden), &counts, is_within)
     }
 
+    /// The same in flavors in which it would fit without any usage.
+    pub(crate) fn within_most(
+        &self,
+        tree: &QuotaTree,
+        node: NodeId,
+        shape: &Shape,
+    ) -> Option<RequestedUsage> {
+        let counts: Vec<u32> = shape.pod_sets.iter().map(fewest_pods).collect();
+        let is_within = |cell, amount| amount <= tree.most(node, cell, self.borrowing);
+        self.least_lacking(tree, (node, self.borrowing), &counts, is_within)
+    }
+
     /// The usage of so many pods in the way that lacks least, of those of which each amount is accepted: of what it
     /// requests, the largest part that is not available in the planned view with this borrowing, then the next largest, so
     /// that nobody is evicted for what is unused in another flavor. Of equal ones it is the first. What is not accepted must
@@ -146,9 +158,9 @@ impl Slots {
             let requested = requested.iter();
             let lacking = requested.map(|(cell, amount)| {
                 let unused = unused(*cell).at_least_zero();
-                Share::of(amount.minus(unused), *amount)
+                Part::of(amount.minus(unused), *amount)
             });
-            let mut lacking: Vec<Share> = lacking.filter(|part| *part > Share::ZERO).collect();
+            let mut lacking: Vec<Part> = lacking.filter(|part| *part > Part::ZERO).collect();
             lacking.sort_unstable_by(|one, other| other.cmp(one));
             lacking
         };

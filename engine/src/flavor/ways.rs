@@ -7,7 +7,7 @@ use crate::api::amount::Amount;
 use crate::api::flavor::FlavorFungibility;
 use crate::api::names::ResourceName;
 use crate::api::quota::Borrowing;
-use crate::api::share::Share;
+use crate::api::share::Part;
 use crate::flavor::flavor_assigner::Assignment;
 use crate::flavor::options::{FlavorChoice, Slot, SlotId, Slots, for_pods};
 use crate::quota::flavor_resources::FlavorResourceId;
@@ -313,7 +313,7 @@ impl Slots {
         &self,
         requested: &RequestedUsage,
         lacking: impl Fn(FlavorResourceId, Amount) -> Amount,
-    ) -> Vec<Share> {
+    ) -> Vec<Part> {
         let choices = self.in_order.iter().flat_map(|slot| &slot.choices);
         let cells = choices.flat_map(|choice| &choice.usage_per_pod);
         let resources: BTreeMap<_, _> = cells.map(|(of, cell, _)| (*cell, of)).collect();
@@ -325,8 +325,8 @@ impl Slots {
                 *all = all.plus(*amount);
             }
         }
-        let parts = sums.into_values().map(|(lacks, all)| Share::of(lacks, all));
-        let mut parts: Vec<Share> = parts.collect();
+        let parts = sums.into_values().map(|(lacks, all)| Part::of(lacks, all));
+        let mut parts: Vec<Part> = parts.collect();
         parts.sort_unstable_by(|one, other| other.cmp(one));
         parts
     }

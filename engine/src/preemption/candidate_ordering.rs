@@ -1,6 +1,6 @@
-//! The order in which candidates for preemption are chosen: those of other queues before those of the preemptor's own
-//! queue, then as in `workload/preemption_order.rs` (priority, time of admission). By shares, the queue comes first, which
-//! is `fair_sharing.rs`.
+//! The order in which candidates for preemption are chosen: by the right to preempt them, those of the preemptor's own
+//! queue last, then as in `workload/preemption_order.rs` (priority, time of admission). By shares, the queue comes first,
+//! which is `fair_sharing.rs`.
 //!
 //! Which workloads are candidates is `candidates.rs`.
 
@@ -38,9 +38,14 @@ impl PartialOrd for Candidate {
 }
 
 impl Ord for Candidate {
-    /// Candidates of other queues come first.
+    /// Those that are reclaimed from come first, then those that are preempted so that the preemptor can borrow, then those
+    /// of its own queue.
     fn cmp(&self, other: &Self) -> Ordering {
-        let rank = |candidate: &Self| candidate.common_ancestor.is_none();
+        let rank = |candidate: &Self| match candidate.right {
+            PreemptionRight::InCohortReclamation | PreemptionRight::InCohortFairSharing => 0,
+            PreemptionRight::InCohortReclaimWhileBorrowing => 1,
+            PreemptionRight::InClusterQueue => 2,
+        };
         rank(self)
             .cmp(&rank(other))
             .then_with(|| self.key.cmp(&other.key))

@@ -7,11 +7,12 @@ use crate::api::amount::Amount;
 use crate::api::names::{ClusterQueueName, LocalQueueKey, ResourceName, WorkloadId};
 use crate::api::queues::{Consumed, LocalQueue, StopPolicy};
 use crate::api::quota::ResourceGroup;
-use crate::api::share::Share;
+use crate::api::share::{Part, Share};
 use crate::api::time::Time;
 use crate::queue::demand::Demand;
+use crate::quota::configured_quotas::configured_quotas;
 use crate::quota::flavor_resources::FlavorResources;
-use crate::quota::quota_tree::{QuotaTree, configured_quotas};
+use crate::quota::quota_tree::QuotaTree;
 use crate::quota::usage::QueueUsage;
 use crate::quota::view::NodeId;
 use crate::workload::lookup::Lookup;
@@ -47,12 +48,12 @@ impl LocalQueueState {
             .object
             .as_ref()
             .map(|local_queue| local_queue.fair_weight);
-        let share = |(resource, quota): (&ResourceName, &Amount)| {
+        let part = |(resource, quota): (&ResourceName, &Amount)| {
             let before = before.and_then(|amounts| amounts.get(resource));
             let used = used.get(resource).copied().unwrap_or_default();
-            Share::of(used.plus(before.copied().unwrap_or_default()), *quota)
+            Part::of(used.plus(before.copied().unwrap_or_default()), *quota)
         };
-        let dominant = quota.iter().map(share).max().unwrap_or_default();
+        let dominant = quota.iter().map(part).max().unwrap_or_default();
         dominant.divided_by(weight.unwrap_or_default())
     }
 
@@ -63,6 +64,8 @@ impl LocalQueueState {
             at: now,
             ..Consumed::default()
         });
+        // A clock that was ahead may have dated it: until then nothing would be forgotten.
+        consumed.at = consumed.at.min(now);
         if consumed.at < now {
             let used = self.used_since.take();
             let used = used.filter(|(at, _)| *at == consumed.at);

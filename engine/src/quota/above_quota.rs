@@ -44,6 +44,16 @@ impl QuotaTree {
         above_quota
     }
 
+    /// The height of the lowest node, from `node` up, that stays within its quota if these levels do not; that of the root
+    /// if there is none below. Zero if `node` is a queue that does.
+    pub(crate) fn height_of_lender(&self, node: NodeId, above_quota: Levels) -> usize {
+        let mut path = self.path(node).enumerate();
+        let is_root = |id| self.parent(id).is_none();
+        let lender = path.find(|(level, id)| !above_quota.contains(*level) || is_root(*id));
+        let lender = lender.and_then(|(_, id)| self.node(id));
+        lender.map_or(0, |lender| lender.height)
+    }
+
     /// Whether these are all nodes from `node` up, except the root.
     pub(crate) fn are_all_below_root(&self, node: NodeId, levels: Levels) -> bool {
         let mut below_root = self.below_root(node).enumerate();

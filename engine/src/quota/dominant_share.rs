@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::api::amount::Amount;
 use crate::api::names::ResourceName;
-use crate::api::share::Share;
+use crate::api::share::{Part, Share};
 use crate::quota::quota_tree::QuotaTree;
 use crate::quota::view::{NodeId, View};
 
@@ -26,14 +26,14 @@ impl QuotaTree {
                 *sum = sum.plus(cell.usage(view).minus(cell.subtree));
             }
         }
-        let share = |(resource, amount): (&ResourceName, Amount)| {
+        let part = |(resource, amount): (&ResourceName, Amount)| {
             let cells = self.cells.iter().filter(|((_, of), _)| of == resource);
             let lent = cells.map(|(_, cell)| self.potential(parent, *cell));
             let lent = lent.fold(Amount::ZERO, Amount::plus);
-            (lent > Amount::ZERO).then(|| Share::of(amount, lent))
+            (lent > Amount::ZERO).then(|| Part::of(amount, lent))
         };
-        let shares = borrowed.into_iter().filter_map(share);
-        let dominant = shares.max().unwrap_or_default();
+        let parts = borrowed.into_iter().filter_map(part);
+        let dominant = parts.max().unwrap_or_default();
         dominant.weighted(node.weight)
     }
 }

@@ -6,6 +6,7 @@
 pub(crate) mod above_quota;
 pub(crate) mod availability;
 pub(crate) mod config;
+pub(crate) mod configured_quotas;
 pub(crate) mod dominant_share;
 pub(crate) mod flavor_resources;
 pub(crate) mod quota_tree;

@@ -24,6 +24,7 @@ use crate::api::amount::Amount;
 use crate::api::quota::{Borrowing, Quota, ResourceGroup};
 use crate::api::share::Weight;
 use crate::api::status::NodeAmounts;
+use crate::quota::configured_quotas::configured_quotas;
 use crate::quota::flavor_resources::{FlavorResource, FlavorResourceId, FlavorResources};
 use crate::quota::view::{NodeId, View};
 use crate::quota::violations::Violations;
@@ -41,6 +42,8 @@ pub(crate) struct QuotaTree {
 #[derive(Clone, Debug)]
 pub(super) struct Node {
     pub(super) parent: Option<NodeId>,
+    /// The number of levels below it.
+    pub(super) height: usize,
     pub(super) weight: Weight,
     /// A missing cell has no quota, no limits and no usage.
     pub(super) cells: BTreeMap<FlavorResourceId, NodeQuota>,
@@ -55,35 +58,6 @@ pub(super) struct NodeQuota {
     pub(super) without_reservations: Amount,
     /// The part of the quota that is reserved for workloads that may not borrow.
     pub(super) reserved_nominal: Amount,
-}
-
-/// The quotas of these groups. A resource counts in the first group that covers it, a flavor at its first
-/// mention in that group.
-pub(crate) fn configured_quotas(groups: &[ResourceGroup]) -> BTreeMap<FlavorResource, Quota> {
-    let mut quotas = BTreeMap::new();
-    for (index, group) in groups.iter().enumerate() {
-        for flavor in &group.flavors {
-            for (resource, quota) in &flavor.resources {
-                let covered_earlier = groups
-                    .iter()
-                    .take(index)
-                    .any(|earlier| earlier.covered_resources.contains(resource));
-                if group.covered_resources.contains(resource) && !covered_earlier {
-                    let cell = (flavor.name.clone(), resource.clone());
-                    quotas.entry(cell).or_insert_with(|| clamped(*quota));
-                }
-            }
-        }
-    }
-    quotas
-}
-
-fn clamped(quota: Quota) -> Quota {
-    Quota {
-        nominal: quota.nominal.clamped(),
-        borrowing_limit: quota.borrowing_limit.map(Amount::clamped),
-        lending_limit: quota.lending_limit.map(Amount::clamped),
-    }
 }
 
 impl NodeQuota {
@@ -156,6 +130,7 @@ impl QuotaTree {
         }
         self.nodes.push(Node {
             parent,
+            height: 0,
             weight,
             cells,
         });
@@ -176,6 +151,7 @@ impl QuotaTree {
                     .check(false, "a parent comes before its children");
                 continue;
             };
+            parent.height = parent.height.max(node.height.saturating_add(1));
             for (cell_id, cell) in &node.cells {
                 let sum = parent.cells.entry(*cell_id).or_default();
                 sum.subtree = sum.subtree.plus(cell.subtree.minus(cell.guaranteed()));

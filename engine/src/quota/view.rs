@@ -37,13 +37,6 @@ impl Levels {
         Self(self.0 | other.0)
     }
 
-    /// The lowest `depth` levels, the highest of them in the highest bit.
-    pub(crate) fn seen_from_above(self, depth: usize) -> u64 {
-        let unused = u32::try_from(64_usize.saturating_sub(depth)).ok();
-        let shifted = unused.and_then(|unused| self.0.checked_shl(unused));
-        shifted.unwrap_or_default()
-    }
-
     pub(super) fn bit(level: usize) -> u64 {
         debug_assert!(
             level < TREE_DEPTH_MAX,

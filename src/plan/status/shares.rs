@@ -48,7 +48,9 @@ pub fn used_over_time(
     let recorded = known.and_then(|known| known.admission_fair_sharing_status.as_ref());
     let is_news = match recorded {
         Some(recorded) => {
-            let is_due = is_last || RECORD_EVERY <= at.duration_since(recorded.last_update.0);
+            let age = at.duration_since(recorded.last_update.0);
+            // A clock that was ahead may have dated it.
+            let is_due = is_last || age.is_negative() || RECORD_EVERY <= age;
             is_due && is_visible(&recorded.consumed_resources, &used)
         }
         None => !used.is_empty(),
@@ -126,7 +128,13 @@ mod tests {
             ),
             ("more", later(5), 2021, false, true),
             ("less", later(5), 1979, false, true),
-            ("the clock went back", 0, 4000, false, false),
+            (
+                "it is of the future, as the clock went back",
+                0,
+                4000,
+                false,
+                true,
+            ),
         ];
         for (case, at, millis, is_last, is_written) in cases {
             let said = used_over_time(Some(&known), Some(&cpu(at, millis)), is_last);

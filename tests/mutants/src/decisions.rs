@@ -177,4 +177,33 @@ pub(crate) static MUTANTS: &[Mutant] = &[
         ),
         Engine("borrowers_take_nothing_that_the_head_of_a_strict_queue_waits_for"),
     ),
+    mutant(
+        "the head of a strict queue reserves nothing that it would borrow",
+        "engine/src/cycle/strict_head_reservation.rs",
+        (
+            "if !policy.may_preempt_others_while_borrowing(by_shares) {",
+            "if !policy.may_preempt_others_while_borrowing(by_shares) || node.id == class.node {",
+        ),
+        Engine("a_head_that_may_preempt_while_it_borrows_reserves_what_it_would_borrow"),
+    ),
+    mutant(
+        "a job is preempted for a borrower before nominal quota is reclaimed",
+        "engine/src/preemption/candidate_ordering.rs",
+        (
+            "InCohortReclaimWhileBorrowing => 1,",
+            "InCohortReclaimWhileBorrowing => 0,",
+        ),
+        Engine(
+            "what_an_outsider_borrows_of_the_branch_is_reclaimed_before_a_sibling_is_preempted_to_borrow",
+        ),
+    ),
+    mutant(
+        "a head that borrows from the nearest cohort counts as within the nominal quota",
+        "engine/src/quota/above_quota.rs",
+        (
+            "lender.map_or(0, |lender| lender.height)",
+            "lender.map_or(0, |lender| if above_quota.0 > 1 { lender.height } else { 0 })",
+        ),
+        Engine("whoever_keeps_to_the_quota_of_its_queue_comes_before_a_borrower_of_another_branch"),
+    ),
 ];

@@ -116,6 +116,20 @@ fn cohorts_meet_the_same_rules() {
 }
 
 #[test]
+fn a_cohort_may_lend_more_than_its_own_quota() {
+    let limited = json!({"name": "cpu", "nominalQuota": 3, "lendingLimit": 5});
+    let cohort = with(mk_queue(&[limited]), "/kind", json!("Cohort"));
+    let with_parent = with(cohort.clone(), "/spec/parentName", json!("root"));
+    assert_eq!(validate(USER, None, &with_parent).message(), "");
+    assert_eq!(
+        validate(USER, None, &cohort).message(),
+        format!(
+            "{AT}.lendingLimit: Invalid value: \"5\": must be absent without spec.parentName: quota is shared only there"
+        )
+    );
+}
+
+#[test]
 fn what_was_stored_blocks_no_edit() {
     let old = mk_queue(&[quota("cpu", json!("-1"))]);
     let renamed = with(old.clone(), "/spec/cohortName", json!("other"));

@@ -46,8 +46,8 @@ pub(crate) struct Assignment {
 pub(crate) enum AssignmentResult {
     Now(Assignment),
     Later(Assignment, Vec<Target>),
-    /// A part of its queue's own is kept for it.
-    Keep(Charge),
+    /// A part is kept for it: of its queue's own, or else of all that it would borrow, too.
+    Keep(Charge, Option<Charge>),
     No,
 }
 
@@ -140,13 +140,17 @@ impl Scene<'_> {
     pub(crate) fn would_get(&self, queue: &ClusterQueue, workload: &Workload) -> Option<Charge> {
         match self.verdict(queue, workload, &mut Tally::default()) {
             AssignmentResult::Now(way) | AssignmentResult::Later(way, _) => Some(way.charge),
-            AssignmentResult::No | AssignmentResult::Keep(_) => None,
+            AssignmentResult::No | AssignmentResult::Keep(..) => None,
         }
     }
 
-    /// What is left of its queue's own for the least of a workload that blocks its queue; none if all of that is too
-    /// little, or nothing is left.
-    pub(crate) fn left_of_own(&self, queue: &ClusterQueue, workload: &Workload) -> Option<Charge> {
+    /// What is left for the least of a workload that blocks its queue: of its queue's own; or, if all of that is too little,
+    /// of what it would borrow, too, and then all of that. None if nothing is left, or it has no right to it.
+    pub(crate) fn left_for(
+        &self,
+        queue: &ClusterQueue,
+        workload: &Workload,
+    ) -> Option<(Charge, Option<Charge>)> {
         let node = self.tree.queue(&queue.name).unwrap();
         for pod_set in &workload.pod_sets {
             self.by_group(queue, pod_set)?;
@@ -157,10 +161,25 @@ impl Scene<'_> {
             let with = nothing.with(node, &way.charge);
             !self.tree.is_above(&with, node, way.charge.keys().copied())
         };
-        let mut ways = self.ways(queue, &least);
-        ways.retain(is_own);
+        let (own, mut others): (Vec<_>, Vec<_>) =
+            self.ways(queue, &least).into_iter().partition(is_own);
         let left = |cell, wanted| self.left_of(node, cell, wanted);
-        let way = lacks_least(left, ways)?;
+        let Some(way) = lacks_least(left, own) else {
+            let others_would = self.fair.is_some()
+                || queue.preemption.borrow_within_cohort != BorrowWithinCohort::Never;
+            if queue.preemption.reclaim_within_cohort == ReclaimWithinCohort::Never || !others_would
+            {
+                return None;
+            }
+            others.retain(|way| self.has_room(workload, &nothing, node, &way.charge));
+            let left = |cell, wanted| self.left_to(workload, node, cell, wanted);
+            let whole = lacks_least(left, others)?.charge;
+            let part: Charge = (whole.iter())
+                .map(|(cell, wanted)| (*cell, left(*cell, *wanted)))
+                .filter(|(_, left)| *left > 0)
+                .collect();
+            return (!part.is_empty()).then_some((part, Some(whole)));
+        };
         // Who may always take it back need not save it up.
         if queue.preemption.reclaim_within_cohort == ReclaimWithinCohort::Any
             && !self.only_borrowing_forbids_it(workload, node, &way.charge)
@@ -172,7 +191,7 @@ impl Scene<'_> {
             (left > 0).then_some((cell, left))
         };
         let part: Charge = way.charge.into_iter().filter_map(left).collect();
-        (!part.is_empty()).then_some(part)
+        (!part.is_empty()).then_some((part, None))
     }
 
     /// How much of so much is left of a queue's own.

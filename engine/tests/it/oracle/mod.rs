@@ -28,7 +28,7 @@ use sluice_engine::{
 pub(crate) use self::usage::charge_of;
 use crate::oracle::choice::{Assignment, AssignmentResult, Scene, group_of};
 pub(crate) use crate::oracle::quota::clamp;
-use crate::oracle::quota::{Charge, Node, Tree, View, weighted};
+use crate::oracle::quota::{Charge, Node, Tree, View, part, weighted};
 use crate::oracle::tally::Tally;
 use crate::oracle::targets::{Holder, Target};
 
@@ -66,7 +66,7 @@ pub(crate) struct Oracle {
     pub(crate) tally: Tally,
 }
 
-/// Who is first of those that stand alike: whoever can be taken, before one for whom a part is kept.
+/// Who is first of those that stand alike: whoever can be taken, before one for whom a part of its own is kept.
 type Turn = (bool, Order);
 
 /// Who is first in a queue.
@@ -371,8 +371,9 @@ impl Oracle {
                 AssignmentResult::Now(assignment) => {
                     decisions.push(self.admit(id, queue, assignment, now));
                 }
-                AssignmentResult::Keep(part) => {
+                AssignmentResult::Keep(part, whole) => {
                     self.tally.kept_in_part += 1;
+                    self.tally.kept_to_borrow += u64::from(whole.is_some());
                     let claim = self.claim(tree, &queue, &id, part);
                     claims.insert(id, claim);
                 }
@@ -463,19 +464,20 @@ impl Oracle {
                 }
                 let is_strict = queue.strategy == QueueingStrategy::StrictFifo;
                 if matches!(verdict, AssignmentResult::No) && is_strict && !claimed {
-                    let left = scene.left_of_own(queue, workload);
-                    verdict = left.map_or(verdict, AssignmentResult::Keep);
+                    let left = scene.left_for(queue, workload);
+                    let keep = |(part, whole)| AssignmentResult::Keep(part, whole);
+                    verdict = left.map_or(verdict, keep);
                 }
                 let charge = match &verdict {
                     AssignmentResult::Now(assignment) | AssignmentResult::Later(assignment, _) => {
                         Some(&assignment.charge)
                     }
-                    AssignmentResult::Keep(part) => Some(part),
+                    AssignmentResult::Keep(part, whole) => Some(whole.as_ref().unwrap_or(part)),
                     AssignmentResult::No => None,
                 };
                 if let Some(charge) = charge {
                     let path = self.stands(tree, &views.planned, node, charge);
-                    let is_kept = matches!(verdict, AssignmentResult::Keep(_));
+                    let is_kept = matches!(verdict, AssignmentResult::Keep(_, None));
                     let turn = (is_kept, order(workload));
                     offers.push((path, turn, queue.name.clone(), verdict));
                     break;
@@ -487,14 +489,11 @@ impl Oracle {
             }
         }
         let without_shares =
-            |(path, turn, ..): &(Path, Turn, ClusterQueueName, AssignmentResult)| {
-                // Whoever has fewer levels has none there that uses more than is its own.
-                let deepest = path.iter().rposition(|(over, _)| *over);
-                let upper = path.iter().take(deepest.map_or(0, |deepest| deepest + 1));
-                (
-                    upper.map(|(over, _)| *over).collect::<Vec<_>>(),
-                    turn.clone(),
-                )
+            |(path, turn, queue, _): &(Path, Turn, ClusterQueueName, AssignmentResult)| {
+                // From how far it borrows: the height of the first that uses no more than is its own.
+                let over = path.iter().rev().take_while(|(over, _)| *over).count();
+                let lender = tree.path(tree.queue(queue).unwrap())[over];
+                (tree.height(lender), turn.clone())
             };
         let other = offers.iter().map(without_shares).min();
         let best = if self.settings.fair_sharing.is_some() {
@@ -614,11 +613,11 @@ impl Oracle {
             }
             let sum = consumed(resource).unwrap_or_default() + used(resource);
             if quota > 0 {
-                most = most.max(sum.saturating_mul(1_000_000_000) / quota);
+                most = most.max(part(sum, quota));
             }
         }
         match self.locals[key].fair_weight.thousandths() {
-            0 => i128::MAX / 2 + most,
+            0 => (i128::MAX / 2).saturating_add(most),
             weight => weighted(most, weight.into()),
         }
     }

@@ -101,7 +101,7 @@ impl Oracle {
                     let claim = self.claim(tree, &queue, &first, assignment.charge);
                     claims.insert(first, claim);
                 }
-                AssignmentResult::No | AssignmentResult::Keep(_) => {
+                AssignmentResult::No | AssignmentResult::Keep(..) => {
                     unreachable!("it has a turn")
                 }
             }
@@ -146,7 +146,7 @@ impl Oracle {
             scene.verdict(queue, first, &mut ignored)
         };
         match &verdict {
-            AssignmentResult::No | AssignmentResult::Keep(_) => None,
+            AssignmentResult::No | AssignmentResult::Keep(..) => None,
             AssignmentResult::Later(_, victims) if !victims.is_empty() => None,
             _ => Some((queue, first, verdict)),
         }
@@ -187,7 +187,7 @@ impl Oracle {
         let scene = self.scene(tree, &views);
         match scene.verdict_within_own(queue, first, &mut Tally::default()) {
             AssignmentResult::Now(more) | AssignmentResult::Later(more, _) => Some(more),
-            AssignmentResult::No | AssignmentResult::Keep(_) => None,
+            AssignmentResult::No | AssignmentResult::Keep(..) => None,
         }
     }
 

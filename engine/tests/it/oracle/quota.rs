@@ -57,6 +57,15 @@ impl Tree {
         View(vec![vec![0; self.cells.len()]; self.nodes.len()])
     }
 
+    /// How many levels are below a node.
+    pub(crate) fn height(&self, node: usize) -> usize {
+        let children = self.nodes[node].children.iter();
+        children
+            .map(|child| self.height(*child) + 1)
+            .max()
+            .unwrap_or(0)
+    }
+
     /// From a node up to its root.
     pub(crate) fn path(&self, node: usize) -> Vec<usize> {
         std::iter::successors(Some(node), |node| self.nodes[*node].parent).collect()
@@ -176,20 +185,30 @@ impl Tree {
             let lendable: i128 = cells().map(|cell| self.potential(parent, cell)).sum();
             // Of what nobody can lend any more, nothing is anybody's due.
             if borrowed > 0 && lendable != 0 {
-                share = share.max(borrowed.saturating_mul(1_000_000_000) / lendable);
+                share = share.max(part(borrowed, lendable));
             }
         }
         weighted(share, self.nodes[node].weight)
     }
 }
 
+/// A part of a whole, to 24 digits behind the point.
+pub(crate) fn part(part: i128, whole: i128) -> i128 {
+    let (mut digits, mut rest) = (part / whole, part % whole);
+    for _ in 0..24 {
+        digits = digits.saturating_mul(10).saturating_add(rest * 10 / whole);
+        rest = rest * 10 % whole;
+    }
+    digits.min(i128::MAX - 1)
+}
+
 /// Too much stays too much, whatever its weight. Those that are due nothing come last, in order.
-pub(crate) fn weighted(share: i128, thousandths: i128) -> i128 {
-    match (share, thousandths) {
+pub(crate) fn weighted(part: i128, thousandths: i128) -> i128 {
+    match (part, thousandths) {
         (0, _) => 0,
         (i128::MAX, _) => i128::MAX,
-        (_, 0) => i128::MAX / 2 + share,
-        _ => (share.saturating_mul(1000) / thousandths).min(i128::MAX / 2 - 1),
+        (_, 0) => (i128::MAX / 2).saturating_add(part),
+        _ => (part / thousandths).min(i128::MAX / 2 - 1),
     }
 }
 

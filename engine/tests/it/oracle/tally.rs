@@ -34,6 +34,8 @@ pub(crate) struct Tally {
     pub(crate) least_grows: u64,
     /// A part was kept for one that blocks its queue.
     pub(crate) kept_in_part: u64,
+    /// Of these, one that will borrow.
+    pub(crate) kept_to_borrow: u64,
     /// One had other flavors for an earlier pod set, as else nothing was left for a later one.
     pub(crate) any_way: u64,
     /// One took back what is its queue's own, with other flavors than would be had for each of its pod sets alone.
@@ -78,7 +80,7 @@ impl Tally {
         counts!(
             admitted admitted_borrowing admitted_in_part later_for_nothing later_with_victims parked
             own reclaimed while_borrowing by_share stopped timed_out several_victims protected another_would_gain promise_kept
-            promise_broken promise_kept_before_others promised_again least_grows spared kept_in_part any_way taken_back with_own least_waits
+            promise_broken promise_kept_before_others promised_again least_grows spared kept_in_part kept_to_borrow any_way taken_back with_own least_waits
             second_strategy for_nominal nominal_kept stopped_early by_grade preempt_beats_borrowing
             borrowing_beats_preempt shares_decide standings_decide queue_full backing_off second_pass
             never_fits lacking one_less one_less_together have_to_end
@@ -95,7 +97,7 @@ impl Tally {
         add!(
             admitted admitted_borrowing admitted_in_part later_for_nothing later_with_victims parked
             own reclaimed while_borrowing by_share stopped timed_out several_victims protected another_would_gain promise_kept
-            promise_broken promise_kept_before_others promised_again least_grows spared kept_in_part any_way taken_back with_own least_waits
+            promise_broken promise_kept_before_others promised_again least_grows spared kept_in_part kept_to_borrow any_way taken_back with_own least_waits
             second_strategy for_nominal nominal_kept stopped_early by_grade preempt_beats_borrowing
             borrowing_beats_preempt shares_decide standings_decide queue_full backing_off second_pass
             never_fits lacking one_less one_less_together have_to_end

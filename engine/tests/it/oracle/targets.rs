@@ -297,6 +297,7 @@ impl<'a> Preemptor<'a> {
 
     fn classic(&self, within: Option<usize>, tally: &mut Tally) -> Option<Vec<Candidate<'a>>> {
         let mut all = [self.foreign(within), self.own()].concat();
+        all.sort_by_key(Candidate::turn);
         loop {
             let found = self.classic_of(&all, within, tally)?;
             let Some(spared) = self.would_return(&found) else {
@@ -362,7 +363,7 @@ impl<'a> Preemptor<'a> {
         }
         let again = [passed, taken].concat();
         let (is_enough, mut taken, _) = self.taken_in_order(&again, within);
-        taken.sort_by_key(|candidate| (candidate.sides.is_none(), candidate.key()));
+        taken.sort_by_key(|candidate| (candidate.turn(), candidate.key()));
         is_enough.then_some(taken)
     }
 
@@ -629,6 +630,15 @@ impl Candidate<'_> {
             Reverse(holder.since),
             Reverse(holder.id.clone()),
         )
+    }
+
+    /// What is taken back comes first, and the own queue last.
+    fn turn(&self) -> usize {
+        match self.right {
+            InCohortReclamation | InCohortFairSharing => 0,
+            InCohortReclaimWhileBorrowing => 1,
+            InClusterQueue => 2,
+        }
     }
 
     fn is(&self, other: &Self) -> bool {

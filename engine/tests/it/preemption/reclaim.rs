@@ -39,6 +39,39 @@ fn the_lowest_priority_is_reclaimed_from_first_whichever_branch_it_is_in() {
 }
 
 #[test]
+fn what_an_outsider_borrows_of_the_branch_is_reclaimed_before_a_sibling_is_preempted_to_borrow() {
+    check(
+        "cohort r
+         cohort left in=r
+         queue blue in=left reclaim=any borrow=lower default.cpu=0
+         queue red in=left reclaim=any default.cpu=0
+         queue purple in=left default.cpu=4
+         queue green in=r default.cpu=4
+         held g1 green priority=50 since=1 default.cpu=4
+         held g2 green priority=50 since=2 default.cpu=2
+         held r1 red default.cpu=2
+         job b1 blue priority=10 cpu=2
+         decide => !g2(reclaim)
+         gone g2
+         decide => b1",
+    );
+}
+
+#[test]
+fn what_a_queue_borrows_that_admits_nothing_is_reclaimed() {
+    for (stop, flavors) in [("hold", ""), ("", "gone.cpu=1")] {
+        check(&format!(
+            "no-flavor gone
+             queue q in=c reclaim=any default.cpu=2
+             queue b in=c {stop} default.cpu=0 {flavors}
+             held x b default.cpu=2
+             job j q cpu=2
+             decide => !x(reclaim)"
+        ));
+    }
+}
+
+#[test]
 fn outsiders_give_nothing_to_one_who_borrows_at_every_level() {
     check(
         "cohort r

@@ -173,6 +173,21 @@ fn a_cohort_lends_upwards_only_what_its_limit_says() {
 }
 
 #[test]
+fn the_lending_limit_of_a_cohort_counts_for_all_that_is_below_it() {
+    // More than the cohort has by itself.
+    check(
+        "cohort left in=root default.cpu=0/-/3
+         queue a in=left default.cpu=6
+         queue b in=root default.cpu=1
+         job b5 b cpu=5
+         job b4 b cpu=4
+         decide => b4
+         why b5 => can never be admitted to ClusterQueue \"b\": insufficient quota for cpu in flavor \"default\": \
+         requests 5, more than the maximum capacity (nominal quota 1, may borrow 3)",
+    );
+}
+
+#[test]
 fn those_within_their_own_quota_go_first() {
     check(
         "queue a in=c default.cpu=0
@@ -203,6 +218,23 @@ fn a_queue_nearer_the_root_goes_first_only_if_nobody_else_keeps_to_its_quota() {
     script("cpu=2", "high");
     // The queue would borrow from its cohort, and so would the cohort.
     script("cpu=3", "low");
+}
+
+#[test]
+fn whoever_keeps_to_the_quota_of_its_queue_comes_before_a_borrower_of_another_branch() {
+    check(
+        "cohort r
+         cohort left in=r
+         cohort right in=r
+         queue x in=left default.cpu=4
+         queue y in=left default.cpu=0
+         queue p in=right default.cpu=0
+         queue s in=right default.cpu=4
+         held y1 y default.cpu=6
+         job xx x cpu=2
+         job px p priority=1000 cpu=2
+         decide => xx",
+    );
 }
 
 #[test]

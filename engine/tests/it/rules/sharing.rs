@@ -1,6 +1,10 @@
 //! Fair shares, between queues and over time between LocalQueues; how many are queued; and time.
 
-use crate::script::check;
+use std::collections::BTreeMap;
+
+use sluice_engine::{Amount, LocalQueueKey, Time};
+
+use crate::script::{check, played};
 
 #[test]
 fn the_smaller_share_goes_first() {
@@ -25,6 +29,48 @@ fn the_smaller_share_goes_first() {
     script("fair", 1000, "a1 b1 a2 b2 a3 b3");
     script("fair", 2000, "b1 a1 b2 b3 a2 b4");
     script("fair", 0, "a1 a2 a3 a4 b1 b2");
+}
+
+#[test]
+fn shares_of_a_tiny_part_are_still_told_apart() {
+    // The cohort lends 10^16 times as much as one job requests. Then both weights are large.
+    for (rule, weight, lent) in [
+        ("", 1000, 10_i128.pow(16)),
+        ("", 4_000_000_000_u32, 1000),
+        ("reclaim=any", 1000, 10_i128.pow(16)),
+    ] {
+        check(&format!(
+            "fair
+             queue a in=c {rule} weight={weight} default.cpu=0
+             queue b in=c {rule} weight={weight} default.cpu=0
+             queue lender in=c default.cpu=6 spot.cpu={lent}
+             job a1 a at=1 cpu=1
+             job a2 a at=2 cpu=1
+             job a3 a at=3 cpu=1
+             job a4 a at=4 cpu=1
+             job b1 b at=5 cpu=1
+             job b2 b at=6 cpu=1
+             job b3 b at=7 cpu=1
+             rest => a1 b1 a2 b2 a3 b3"
+        ));
+    }
+}
+
+#[test]
+fn usage_of_a_tiny_part_of_the_quota_counts() {
+    check(
+        "queue q by-usage default.cpu=4 spot.cpu=10000000000000000
+         flavor default label=kind:default
+         flavor spot label=kind:spot
+         local one queue=q
+         local two queue=q
+         job a1 one cpu=1 select=kind:default
+         job a2 one cpu=1 select=kind:default
+         job a3 one cpu=1 select=kind:default
+         job b1 two cpu=1 select=kind:default
+         job b2 two cpu=1 select=kind:default
+         decide => a1 b1 a2 b2",
+    );
 }
 
 #[test]
@@ -189,6 +235,23 @@ fn what_was_used_is_forgotten_in_time() {
          job a one cpu=4
          decide at=604800000 => a",
     );
+}
+
+#[test]
+fn a_record_from_the_future_is_taken_as_of_now() {
+    let week = 7 * 24 * 3_600_000;
+    let consumed = |script: &str| {
+        let local_queue = LocalQueueKey::new("ns", "l");
+        let status = played(script).local_queue_status(&local_queue);
+        status.unwrap().consumed.unwrap()
+    };
+    let script = "queue q by-usage default.cpu=4
+                  local l queue=q used=cpu:8 used-at=1000000000000
+                  decide at=0 =>";
+    let of = |amount| BTreeMap::from([("cpu".into(), Amount::new(amount))]);
+    assert_eq!(consumed(script).amounts, of(8));
+    let later = consumed(&format!("{script}\ndecide at={week} =>"));
+    assert_eq!((later.at, later.amounts), (Time::from_millis(week), of(4)));
 }
 
 #[test]

@@ -62,6 +62,41 @@ fn only_a_head_reserves_and_only_nominal_quota() {
 }
 
 #[test]
+fn a_head_that_may_preempt_while_it_borrows_reserves_what_it_would_borrow() {
+    let script = |rule: &str, then: &str| {
+        check(&format!(
+            "queue q in=c strict reclaim=lower {rule} default.cpu=0
+             queue b in=c default.cpu=0
+             queue lender in=c default.cpu=4
+             held b1 b priority=5 default.cpu=1
+             held b2 b priority=5 default.cpu=1
+             held b3 b priority=5 default.cpu=1
+             held b4 b priority=5 default.cpu=1
+             job big q priority=5 cpu=4
+             decide =>
+             job n1 b priority=5 cpu=1
+             finish b1
+             {then}"
+        ));
+    };
+    script(
+        "borrow=lower",
+        "decide =>
+         finish b2
+         finish b3
+         decide =>
+         finish b4
+         decide => big
+         finish big
+         decide => n1",
+    );
+    // It has no right to what is others': they take it in turn.
+    script("", "decide => n1");
+    // Whoever keeps to its own quota need not wait.
+    script("borrow=lower", "job own lender cpu=1\ndecide => own");
+}
+
+#[test]
 fn a_head_that_may_always_reclaim_its_quota_reserves_nothing() {
     let script = |reclaim: &str, then: &str| {
         check(&format!(

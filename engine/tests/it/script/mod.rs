@@ -5,7 +5,7 @@
 //! fair [initial|final]                              share fairly; first line
 //! cohort NAME [in=PARENT] [weight=N] [QUOTA…]
 //! queue NAME [in=COHORT] [strict] [RULE…] [hold|drain] QUOTA… [| QUOTA…]         and a LocalQueue
-//! local NAME queue=QUEUE [weight=N] [used=RESOURCE:N] [hold|drain] [unselected]
+//! local NAME queue=QUEUE [weight=N] [used=RESOURCE:N [used-at=TIME]] [hold|drain] [unselected]
 //! job NAME QUEUE [priority=N] [at=N] [after=TIME] [RESOURCE=N…] [pods=N] [min=N] [stays]
 //!                [select=K:V] [tolerate=K] [/ …]
 //! confirm JOB | evicting JOB | pend JOB | finish JOB | gone JOB | fail JOB | unevicted JOB | inactive JOB

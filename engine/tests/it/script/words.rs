@@ -235,7 +235,7 @@ pub(super) fn local(name: &str, words: &Words<'_>) -> Event {
         consumed: words.one("used").map(|used| {
             let (resource, amount_text) = pair(used);
             Consumed {
-                at: Time::default(),
+                at: Time::from_millis(words.number("used-at").unwrap_or_default()),
                 amounts: BTreeMap::from([(resource.as_str().into(), amount(&amount_text))]),
             }
         }),

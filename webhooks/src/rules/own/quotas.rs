@@ -9,8 +9,10 @@ use sluice_kinds::problem::Problem;
 /// Whether there is anyone to borrow from and lend to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lending {
-    /// There is.
-    Possible,
+    /// There is, and a ClusterQueue lends no more than its nominal quota.
+    Nominal,
+    /// There is, and a Cohort lends what is below it, too.
+    Subtree,
     /// There is not, for want of the field named.
     Without(&'static str),
 }
@@ -19,7 +21,7 @@ impl Lending {
     /// That of a ClusterQueue.
     pub(crate) fn of_queue(has_cohort: bool) -> Self {
         if has_cohort {
-            Self::Possible
+            Self::Nominal
         } else {
             Self::Without("spec.cohortName")
         }
@@ -28,7 +30,7 @@ impl Lending {
     /// That of a Cohort.
     pub(crate) fn of_cohort(has_parent: bool) -> Self {
         if has_parent {
-            Self::Possible
+            Self::Subtree
         } else {
             Self::Without("spec.parentName")
         }
@@ -132,6 +134,7 @@ fn check_quota(field: &str, quota: &ResourceQuota, lending: Lending, problems: &
         }
         let value = amount(field.clone(), limit, problems);
         if name == "lendingLimit"
+            && lending == Lending::Nominal
             && let (Some(value), Some(nominal)) = (value, nominal)
             && nominal < value
         {
