@@ -31,6 +31,7 @@ mod partial;
 mod paused;
 mod pods;
 mod records;
+mod runtime_classes;
 mod writes;
 
 /// A job, and its Workload if it has one.
