@@ -172,6 +172,7 @@ fn planned_record(
         namespace_is_terminating: false,
         still_in_use: false,
         shows_pods: true,
+        lacks_pods: false,
         may_have_unseen_pods: false,
         live_pods,
         lasting_pods: live_pods,

@@ -133,6 +133,7 @@ fn running(
 ) -> Plan {
     let told = Told {
         ready: reading.ready.as_ref().ok().copied().flatten(),
+        lacks_pods: situation.lacks_pods,
         pod_sets,
         counts_pods: situation.job.hold == Hold::Suspend,
         live_pods_of_set: situation.live_pods_of_set,
@@ -141,6 +142,9 @@ fn running(
         Some(status) => status_write(workload_key, record, status, StatusPurpose::Report),
         None => Plan::default(),
     };
+    if situation.lacks_pods {
+        return plan.and_note(progress::no_pods());
+    }
     if let Err(problem) = &reading.ready {
         let message = format!("Can't tell whether its pods are ready: {problem}");
         return plan.and_note(Note::warning(event::UNREADABLE, message));
