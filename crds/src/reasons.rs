@@ -134,6 +134,8 @@ pub mod event {
         UNFINISHED = "Unfinished";
         /// It has finished, and pods of it run on.
         PODS_RUN_ON = "PodsRunOn";
+        /// It is admitted, and no pods are made for it.
+        NO_PODS = "NoPods";
 
         // Why it is not queued.
 

@@ -14,15 +14,15 @@ pub struct PodAdditions(Arc<RwLock<Tables>>);
 pub enum Added {
     /// Those of a namespace.
     To(Arc<str>),
-    /// Those of any.
-    ToAny,
+    /// Those of this RuntimeClass.
+    OfClass(Arc<str>),
 }
 
 #[derive(Debug, Default)]
 struct Tables {
     /// What LimitRanges give to containers, by namespace and name.
     limit_ranges: BTreeMap<(String, String), Amounts>,
-    /// What each RuntimeClass adds.
+    /// What each RuntimeClass adds, which may be nothing.
     runtime_classes: BTreeMap<String, ClassAdditions>,
 }
 
@@ -35,8 +35,7 @@ impl PodAdditions {
         set(&mut self.write().limit_ranges, key, amounts)
     }
 
-    /// Takes in what a RuntimeClass adds; `None` if that is nothing, or the class is gone. Whether something else is
-    /// added now.
+    /// Takes in what a RuntimeClass adds; `None` if it is gone. Whether that changes anything.
     pub fn set_runtime_class(&self, class: &str, adds: Option<ClassAdditions>) -> bool {
         set(&mut self.write().runtime_classes, class.to_owned(), adds)
     }
@@ -46,7 +45,7 @@ impl PodAdditions {
         self.read().limit_ranges.keys().cloned().collect()
     }
 
-    /// The names of the RuntimeClasses that add something.
+    /// The names of the RuntimeClasses.
     pub fn classes(&self) -> Vec<String> {
         self.read().runtime_classes.keys().cloned().collect()
     }
@@ -55,7 +54,7 @@ impl PodAdditions {
     pub fn of(&self, namespace: &str) -> PodDefaults {
         let tables = self.read();
         let mut defaults = PodDefaults {
-            runtime_classes: tables.runtime_classes.clone(),
+            runtime_classes: Some(tables.runtime_classes.clone()),
             ..PodDefaults::default()
         };
         let first = (namespace.to_owned(), String::new());

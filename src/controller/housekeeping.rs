@@ -25,6 +25,7 @@ impl Controller {
         self.look_after_own_usage();
         self.evict_unreleased();
         self.look_after_stalls();
+        self.look_for_missing_pods();
         self.suspend_excess_children();
         self.forget_backoffs();
         self.seconds = self.seconds.wrapping_add(1);

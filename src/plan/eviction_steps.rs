@@ -216,6 +216,25 @@ pub(super) fn evict_refused(
     evict(key, record, &Cause::new(eviction::NEVER_RUNS, message), now)
 }
 
+/// Evicts a job whose pods the API server would refuse, as their RuntimeClass does not exist.
+pub(super) fn evict_missing_class(
+    key: &WorkloadKey,
+    record: &WorkloadRecord,
+    missing: &[Problem],
+    now: Now,
+) -> Plan {
+    let message = format!(
+        "The job would hold quota without pods: {}",
+        summarize(missing)
+    );
+    evict(
+        key,
+        record,
+        &Cause::new(eviction::POD_SETS_CHANGED, message),
+        now,
+    )
+}
+
 /// Evicts a job whose pods came back that had ended for good by what it said.
 pub(super) fn evict_returned(key: &WorkloadKey, record: &WorkloadRecord, now: Now) -> Plan {
     let message = "More pods run than quota is reserved for, because pods reported as finished were started again: queued again with all pods";

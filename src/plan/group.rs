@@ -182,7 +182,7 @@ fn waiting(situation: &GroupSituation<'_>, first: &PodRecord, group: &PodGroup) 
         None => {
             let waits =
                 refused.map_or_else(|| queued(pods, queue, total), |refused| refused.note());
-            let object = object(situation.key, first, spec);
+            let object = object(situation.key, first, &counted(pods, total), spec);
             let plan = Plan::write(Write::CreateWorkload(Box::new(object))).and_note(waits);
             match disagreement::told(pods) {
                 Some(why) => plan.and_note(Note::warning(
@@ -222,11 +222,22 @@ fn queued(pods: &[(&PodKey, &PodRecord)], queue: &str, total: usize) -> Note {
     Note::normal(event::QUEUED, text)
 }
 
-/// The Workload of a group, to be created.
-fn object(key: &GroupKey, first: &PodRecord, spec: WorkloadSpec) -> Workload {
+/// The Workload of a group that these pods make up, to be created.
+///
+/// A bare pod may be older than those that a controller makes for the same group: that some are made again counts. It is
+/// recorded once. Where a controller's pods take the places of bare ones later, the group is taken for bare until it is
+/// evicted, and its next Workload says who makes them. That gains nobody anything: a user may run bare pods anyway, and a
+/// group that is kept may not borrow.
+fn object(
+    key: &GroupKey,
+    first: &PodRecord,
+    pods: &[(&PodKey, &PodRecord)],
+    spec: WorkloadSpec,
+) -> Workload {
     let GroupKey { namespace, name } = key;
     // The Workload outlives its pods for a while.
-    let annotations = first.owner.as_ref().map(|owner| {
+    let owner = pods.iter().find_map(|(_, pod)| pod.owner.as_ref());
+    let annotations = owner.map(|owner| {
         let maker = format!("{} {}", owner.kind, owner.name);
         [(PODS_MADE_BY_ANNOTATION.to_owned(), maker)].into()
     });

@@ -2,13 +2,18 @@
 //! have ended for good, so that their quota is free. When that is written is not decided here.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use sluice_crds::reasons::event;
 use sluice_crds::{ConditionType, PodSetAssignment, ReclaimablePod, WorkloadStatus};
 use sluice_kinds::view::PodSetView;
 
 use crate::cache::WorkloadRecord;
 use crate::cache::conditions::{self, ConditionUpdate};
-use crate::plan::writes::plan_and_notes::Now;
+use crate::plan::writes::plan_and_notes::{Note, Now};
 
+/// What is said of a job that should have pods, and has had none for long.
+const NO_PODS: &str = "It is admitted, and has had no pods for 5 minutes: its other events and its status may say why; if they say nothing, its controller may not run. It keeps its quota, unless spec.reservation of its ClusterQueue limits that";
+/// The reason of PodsReady for pods that have never been ready.
+const WAIT_FOR_START: &str = "WaitForStart";
 /// The reason of PodsReady for pods that were ready once and are not any more.
 const WAIT_FOR_RECOVERY: &str = "WaitForRecovery";
 /// The reason of `PodsReady` where all pods are ready that were so before.
@@ -27,6 +32,8 @@ pub struct LivePods {
 pub struct Told<'a> {
     /// Whether all its pods do their work, if it tells that.
     pub ready: Option<bool>,
+    /// Whether it should have pods, and has had none for long.
+    pub lacks_pods: bool,
     /// Its pod sets.
     pub pod_sets: &'a [PodSetView],
     /// Whether fewer pods than were admitted mean less quota: its pods come and go as its count says.
@@ -39,7 +46,8 @@ pub struct Told<'a> {
 pub fn report(record: &WorkloadRecord, told: &Told<'_>, now: Now) -> Option<WorkloadStatus> {
     let mut status = record.status.clone();
     if let Some(is_ready) = told.ready
-        && let Some(update) = readiness(&status.conditions, is_ready)
+        && let Some(update) =
+            readiness(&status.conditions, is_ready).or_else(|| absence(&status.conditions, told))
     {
         conditions::set(&mut status.conditions, update, record.generation, now);
     }
@@ -127,7 +135,7 @@ pub(super) fn not_started() -> ConditionUpdate {
     ConditionUpdate {
         kind: ConditionType::PodsReady,
         is_true: false,
-        reason: "WaitForStart",
+        reason: WAIT_FOR_START,
         message: "Not all of its pods are ready".to_owned(),
     }
 }
@@ -155,6 +163,27 @@ fn readiness(known: &[Condition], is_ready: bool) -> Option<ConditionUpdate> {
         reason,
         message: message.to_owned(),
     })
+}
+
+/// What `PodsReady` is to say of a job whose pods have never been ready: that it has none, and that it has some after all.
+fn absence(known: &[Condition], told: &Told<'_>) -> Option<ConditionUpdate> {
+    let known = conditions::find(known, ConditionType::PodsReady)?;
+    if known.reason == WAIT_FOR_START && told.lacks_pods {
+        return Some(ConditionUpdate {
+            kind: ConditionType::PodsReady,
+            is_true: false,
+            reason: event::NO_PODS,
+            message: NO_PODS.to_owned(),
+        });
+    }
+    let mut sets = told.pod_sets.iter();
+    let has_pods = sets.any(|set| 0 < (told.live_pods_of_set)(&set.name).all);
+    (known.reason == event::NO_PODS && has_pods).then(not_started)
+}
+
+/// What is told of a job that should have pods, and has had none for long.
+pub(super) fn no_pods() -> Note {
+    Note::warning(event::NO_PODS, NO_PODS)
 }
 
 /// What a job has told of itself, in words that are equal if it is.

@@ -35,6 +35,8 @@ pub struct JobSituation<'a> {
     pub live_pods: usize,
     /// Whether its pods are found by their label, so that where none is seen there is none.
     pub shows_pods: bool,
+    /// Whether it is admitted, should have pods, and has had none for long.
+    pub lacks_pods: bool,
     /// Whether pods may run that no watch has shown: its controller may have made them a moment ago, or nobody knows
     /// whether it was released.
     pub may_have_unseen_pods: bool,

@@ -31,6 +31,7 @@ mod partial;
 mod paused;
 mod pods;
 mod records;
+mod runtime_classes;
 mod writes;
 
 /// A job, and its Workload if it has one.
@@ -171,6 +172,7 @@ fn planned_record(
         namespace_is_terminating: false,
         still_in_use: false,
         shows_pods: true,
+        lacks_pods: false,
         may_have_unseen_pods: false,
         live_pods,
         lasting_pods: live_pods,

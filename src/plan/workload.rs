@@ -17,7 +17,7 @@ use sluice_crds::{JOB_UID_LABEL, PodSet, Workload, WorkloadSpec, workload_name};
 use sluice_kinds::CompiledKind;
 use sluice_kinds::devices::uncounted;
 use sluice_kinds::metadata::api_version;
-use sluice_kinds::view::{PodSetView, bad_min_counts};
+use sluice_kinds::view::{PodSetView, bad_min_counts, missing_runtime_classes};
 use sluice_translate as translate;
 
 use crate::cache::{JobKey, JobRecord, WorkloadRecord};
@@ -111,7 +111,9 @@ pub fn covers(record: &WorkloadRecord, pod_sets: &[PodSetView], fit: Fit) -> boo
         let queue = &record.spec.queue_name;
         let pod_sets = &requests_comparison::as_recorded(record, pod_sets);
         let asked = spec(queue, pod_sets, Some(record), &Priority::default());
-        let is_counted = uncounted(pod_sets).is_empty() && bad_min_counts(pod_sets).is_empty();
+        let is_counted = uncounted(pod_sets).is_empty()
+            && missing_runtime_classes(pod_sets).is_empty()
+            && bad_min_counts(pod_sets).is_empty();
         let known = requests_comparison::as_counted(record, pod_sets);
         return is_counted && asked.pod_sets == *known;
     }

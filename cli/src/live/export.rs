@@ -120,9 +120,8 @@ pub async fn pod_defaults(
     match list::<RuntimeClass>(client, None, None, tell).await {
         Ok(classes) => {
             let classes = classes.iter();
-            let classes =
-                classes.filter_map(|class| Some((class.name_any(), ClassAdditions::of(class)?)));
-            defaults.runtime_classes = classes.collect();
+            let classes = classes.map(|class| (class.name_any(), ClassAdditions::of(class)));
+            defaults.runtime_classes = Some(classes.collect());
         }
         Err(LiveError::Cluster(why)) => {
             let text = format!("what RuntimeClasses add to its pods is left out: {why}");

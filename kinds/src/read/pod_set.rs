@@ -11,7 +11,7 @@ use crate::field::problem::Problem;
 use crate::gates::scheduling::QueueGates;
 use crate::read::claims;
 use crate::read::place::Place;
-use crate::read::requests::{Amounts, PodDefaults, pod_requests};
+use crate::read::requests::{Amounts, PodDefaults, pod_requests, runtime_class};
 use crate::read::template::{self, Placement};
 use crate::read::view::{Mark, PodSetView, TemplateMarks};
 
@@ -48,12 +48,11 @@ impl Reader<'_> {
                 .map_err(|p| problems.push(p))
                 .unwrap_or_default()
         };
-        let plain = PodDefaults::default();
-        let declared = if *self.defaults == plain {
+        let declared = if self.defaults.add_nothing_to(spec) {
             requests.clone()
         } else {
             // What can't be counted was told above.
-            pod_requests(spec, field, &plain).unwrap_or_default()
+            pod_requests(spec, field, &PodDefaults::default()).unwrap_or_default()
         };
         let placement = Placement::read(spec, field)
             .map_err(|p| problems.push(p))
@@ -65,6 +64,8 @@ impl Reader<'_> {
             return Err(problems);
         }
         let class = self.defaults.of_class(spec);
+        // A pod that is there was created when there was such a class.
+        let runtime_class = runtime_class(spec).filter(|_| place != Place::pod());
         Ok(PodSetView {
             marks: marks(pod, &name),
             name,
@@ -86,6 +87,8 @@ impl Reader<'_> {
             class_placement: class
                 .map(|class| class.placement.clone())
                 .unwrap_or_default(),
+            runtime_class: runtime_class.map(Into::into),
+            lacks_runtime_class: runtime_class.is_some_and(|name| self.defaults.lack_class(name)),
             required_affinity,
             priority_class: spec
                 .get("priorityClassName")

@@ -45,6 +45,10 @@ pub struct PodSetView {
     pub placement: Placement,
     /// What the API server adds to them in each pod, as its RuntimeClass says.
     pub class_placement: Placement,
+    /// The RuntimeClass that the template names.
+    pub runtime_class: Option<Arc<str>>,
+    /// Whether there is no such RuntimeClass, where that is known: the API server refuses such pods.
+    pub lacks_runtime_class: bool,
     /// The terms of the template's required node affinity: one of them must match.
     pub required_affinity: Vec<NodeSelectorTerm>,
     /// The template's PriorityClass.
@@ -131,6 +135,18 @@ impl PodSetView {
         ]);
         format!("{:016x}", crate::gates::stable_hash(&asked.to_string()))
     }
+}
+
+/// The RuntimeClasses that pod sets name and that don't exist.
+pub fn missing_runtime_classes(pod_sets: &[PodSetView]) -> Vec<Problem> {
+    let missing = pod_sets.iter().filter(|set| set.lacks_runtime_class);
+    let missing = missing.filter_map(|set| {
+        let class = set.runtime_class.as_deref()?;
+        let field = format!("{}.runtimeClassName", set.place.spec_field());
+        let rule = format!("there is no RuntimeClass {class:?}: create it, and the job is queued");
+        Some(Problem::invalid(field, class, rule))
+    });
+    missing.collect()
 }
 
 /// What is wrong with how an object says that fewer pods will do.

@@ -246,10 +246,10 @@ impl Cluster {
     }
 
     fn runtime_class_changed(&mut self, name: &str, class: Option<&RuntimeClass>) -> Effect {
-        let adds = class.and_then(ClassAdditions::of);
+        let adds = class.map(ClassAdditions::of);
         let is_other = self.additions.set_runtime_class(name, adds);
         Effect {
-            added: is_other.then_some(Added::ToAny),
+            added: is_other.then(|| Added::OfClass(name.into())),
             ..Effect::default()
         }
     }

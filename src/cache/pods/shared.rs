@@ -82,6 +82,8 @@ fn hash_set<H: Hasher>(set: &PodSetView, state: &mut H) {
         is_assumed: _,
         declared: _,
         class_placement: _,
+        runtime_class: _,
+        lacks_runtime_class: _,
         devices: _,
         has_external_gates: _,
         marks: _,

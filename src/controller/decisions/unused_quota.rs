@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::jiff::Timestamp;
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use sluice_crds::{ConditionType, Reservation};
 use sluice_kinds::manageable_groups::OF_KUBERNETES;
 
@@ -20,6 +20,9 @@ use crate::process::clock::{Moment, Now};
 use crate::process::hashing::HashMap;
 use crate::process::invariants::violated;
 
+/// For how long an admitted job has no pods before that is told.
+const NO_PODS_TOLD_AFTER: SignedDuration = SignedDuration::from_mins(5);
+
 /// Quota that is held and not used, and what follows from it.
 #[derive(Debug)]
 pub struct UnusedQuota {
@@ -27,8 +30,8 @@ pub struct UnusedQuota {
     begun: Timestamp,
     /// Controllers whose pods have timed out.
     pod_backoffs: HashMap<Uid, PodBackoff>,
-    /// Admitted jobs without pods that should have some, and since when.
-    empty_since: HashMap<Subject, Timestamp>,
+    /// Admitted jobs without pods that should have some.
+    empty: HashMap<Subject, Empty>,
     /// Jobs and groups all of whose pods have had nodes, and since when those are admitted.
     had_nodes: HashMap<Subject, Timestamp>,
 }
@@ -39,7 +42,7 @@ impl UnusedQuota {
         Self {
             begun,
             pod_backoffs: HashMap::default(),
-            empty_since: HashMap::default(),
+            empty: HashMap::default(),
             had_nodes: HashMap::default(),
         }
     }
@@ -63,11 +66,24 @@ impl UnusedQuota {
         self.had_nodes.contains_key(subject)
     }
 
+    /// Whether it is told that an admitted job has no pods.
+    pub fn is_told_empty(&self, subject: &Subject) -> bool {
+        self.empty.get(subject).is_some_and(|empty| empty.is_told)
+    }
+
     /// Forgets a subject of which nothing is left.
     pub fn forget(&mut self, subject: &Subject) {
-        self.empty_since.remove(subject);
+        self.empty.remove(subject);
         self.had_nodes.remove(subject);
     }
+}
+
+/// An admitted job without pods.
+#[derive(Debug)]
+struct Empty {
+    since: Timestamp,
+    /// Whether that is told.
+    is_told: bool,
 }
 
 /// How long the pods of a controller back off, and how often they had to so far.
@@ -129,12 +145,18 @@ impl Controller {
     fn note_unused_since(&mut self, subject: &Subject) -> Option<Timestamp> {
         let is_empty = self.lacks_pods(subject);
         let empty_since = is_empty.then(|| {
-            let since = self.unused.empty_since.entry(subject.clone());
-            *since.or_insert(self.now.wall)
+            let empty = self.unused.empty.entry(subject.clone());
+            let now = self.now.wall;
+            let new = || Empty {
+                since: now,
+                is_told: false,
+            };
+            empty.or_insert_with(new).since
         });
-        if !is_empty {
-            self.unused.empty_since.remove(subject);
+        if !is_empty && let Some(Empty { is_told: true, .. }) = self.unused.empty.remove(subject) {
+            self.agenda.plan(subject.clone());
         }
+        let empty_since = empty_since.filter(|_| self.expects_pods(subject));
         let (_, record) = self.objects.workload_of(subject)?;
         let pods = self.objects.pods_of(subject);
         unused_quota::unused_since(record, pods.iter().map(|(_, pod)| *pod), empty_since)
@@ -150,7 +172,50 @@ impl Controller {
             let mut sets = admission.pod_set_assignments.iter();
             sets.any(|set| record.reclaimed(&set.name) < u32::try_from(set.count).unwrap_or(0))
         });
-        wants_pods && self.expects_pods(subject) && self.objects.pods_of(subject).is_empty()
+        wants_pods
+            && (self.expects_pods(subject) || self.is_ignored(subject))
+            && self.objects.pods_of(subject).is_empty()
+    }
+
+    /// Whether no controller has said anything of a job yet. It may have none.
+    fn is_ignored(&self, subject: &Subject) -> bool {
+        let reading = self.objects.job_of(subject);
+        let reading = reading.and_then(|(_, job)| job.reading.as_ref().ok());
+        reading.is_some_and(|reading| !reading.has_status)
+    }
+
+    /// Once a second: tells of admitted jobs that should have pods and have had none for long.
+    pub(in crate::controller) fn look_for_missing_pods(&mut self) {
+        let now = self.now.wall;
+        let for_long = |empty: &Empty| NO_PODS_TOLD_AFTER <= now.duration_since(empty.since);
+        let empty = self.unused.empty.iter();
+        let changed = empty.filter(|(subject, empty)| {
+            empty.is_told != (for_long(empty) && self.is_to_have_pods(subject))
+        });
+        let changed: Vec<Subject> = changed.map(|(subject, _)| subject.clone()).collect();
+        for subject in changed {
+            if let Some(empty) = self.unused.empty.get_mut(&subject) {
+                empty.is_told = !empty.is_told;
+                self.agenda.plan(subject);
+            }
+        }
+        let told = self.unused.empty.iter().filter(|(_, empty)| empty.is_told);
+        let workloads = told.filter_map(|(subject, _)| self.objects.workload_of(subject));
+        let admissions = workloads.filter_map(|(_, record)| record.status.admission.as_ref());
+        let queues = admissions.map(|admission| admission.cluster_queue.as_str());
+        self.metrics.workloads.without_pods(queues);
+    }
+
+    /// Whether an admitted job is released, and asks for pods now.
+    fn is_to_have_pods(&self, subject: &Subject) -> bool {
+        let is_kept = (self.objects.workload_of(subject))
+            .is_some_and(|(_, record)| record.holds_quota() && !record.is_evicting());
+        let job = self.objects.job_of(subject).map(|(_, job)| job);
+        let job = job.filter(|job| !job.deleting && job.finished().is_none());
+        let reading = job.and_then(|job| job.reading.as_ref().ok());
+        let reading = reading.filter(|reading| is_kept && !reading.suspended);
+        let sets = reading.and_then(|reading| reading.pod_sets.as_ref().ok());
+        sets.is_some_and(|sets| sets.iter().any(|set| set.reclaimable < set.count))
     }
 
     /// Whether an admitted job without pods is one whose pods were not made, rather than one whose

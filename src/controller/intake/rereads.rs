@@ -10,7 +10,7 @@ use kube::api::ApiResource;
 
 use crate::api::lookup::FoundJob;
 use crate::cache::additions::Added;
-use crate::cache::{JobKey, Source};
+use crate::cache::{JobKey, JobRecord, Source};
 use crate::controller::Controller;
 use crate::controller::intake::lookups::{InNamespace, Lookups};
 use crate::process::clock::Moment;
@@ -72,12 +72,12 @@ impl Rereads {
 impl Controller {
     /// Something else is added to pods: their jobs are read again.
     pub(in crate::controller) fn additions_changed(&mut self, added: &Added) {
-        let is_of = |key: &JobKey| match added {
+        let is_of = |key: &JobKey, job: &JobRecord| match added {
             Added::To(namespace) => key.namespace == *namespace,
-            Added::ToAny => true,
+            Added::OfClass(class) => may_be_of_class(job, class),
         };
         for (key, job) in self.objects.jobs() {
-            if !is_of(key) || job.finished().is_some() {
+            if !is_of(key, job) || job.finished().is_some() {
                 continue;
             }
             if let Some(resource) = self.kinds.resource(&key.kind) {
@@ -121,6 +121,16 @@ impl Controller {
             ),
         }
     }
+}
+
+/// Whether some pods of a job are of a RuntimeClass, or that is not known.
+fn may_be_of_class(job: &JobRecord, class: &str) -> bool {
+    let reading = job.reading.as_ref().ok();
+    let pod_sets = reading.and_then(|reading| reading.pod_sets.as_ref().ok());
+    pod_sets.is_none_or(|sets| {
+        let mut classes = sets.iter().map(|set| set.runtime_class.as_deref());
+        classes.any(|named| named == Some(class))
+    })
 }
 
 #[cfg(test)]

@@ -50,6 +50,7 @@ impl Controller {
             still_in_use: self.is_still_in_use(subject),
             live_pods: self.live_pods(subject),
             shows_pods: self.shows_pods(&key, job),
+            lacks_pods: self.unused.is_told_empty(subject),
             may_have_unseen_pods: unseen_for.is_some()
                 || self.orphans.may_have_unseen_pods(uid, self.now.moment)
                 || self.writes.may_be_unsuspended(subject, self.now.moment),

@@ -34,6 +34,7 @@ mod job_kinds;
 mod labels;
 mod lost_workloads;
 mod made_again;
+mod missing_pods;
 mod opening;
 mod pod_usage;
 mod pods_to_come;

@@ -2,9 +2,10 @@
 
 use super::pod_usage::{owned_by, running};
 use super::*;
-use crate::api::lookup::Found;
+use crate::api::lookup::{Found, FoundJob};
 use crate::controller::intake::owners::OwnerAnswer;
 use crate::plan::JobPurpose;
+use crate::controller::intake::rereads::ReadAgain;
 use crate::visibility::{State, WorkloadRef};
 
 impl Play {
@@ -146,6 +147,100 @@ async fn visibility_says_why_there_is_no_workload() {
     );
     // It gets one.
     assert!(play.controller.begin_finding(&named("b")).is_none());
+}
+
+/// A job whose pods name this RuntimeClass.
+fn job_of_class(name: &str, class: &str) -> Value {
+    let mut job = job(name);
+    job["spec"]["template"]["spec"]["runtimeClassName"] = json!(class);
+    job
+}
+
+/// One that adds nothing to its pods.
+fn runtime_class(name: &str) -> Value {
+    json!({
+        "apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "handler": "runc",
+        "metadata": {"name": name, "uid": format!("class-{name}"), "resourceVersion": "6"},
+    })
+}
+
+impl Play {
+    /// A RuntimeClass has come or is gone: the one job that names it is read again. Returns the writes.
+    fn class_changed(&mut self, change: Change<Seen>) -> Vec<InFlightWrite> {
+        self.observe(&Source::RuntimeClass, change);
+        let outputs = self.controller.cycle(self.now).into_iter();
+        let asked = outputs.filter_map(|output| match output {
+            Output::ReadAgain(reread) => Some(reread),
+            _ => None,
+        });
+        let asked: Vec<_> = asked.collect();
+        assert_eq!(asked.len(), 1, "{asked:?}");
+        for reread in asked {
+            assert_eq!(&*reread.key.name, "a");
+            let object = serde_json::from_value(job_of_class("a", "kata")).unwrap();
+            let found = FoundJob::Object(Box::new(object));
+            self.handle(Input::ReadAgain(ReadAgain { reread, found }));
+        }
+        self.cycle()
+    }
+}
+
+#[tokio::test]
+async fn a_job_is_queued_once_its_runtime_class_exists() {
+    let mut play = Play::new();
+    play.list_settings();
+    play.list_jobs([job_of_class("a", "kata"), job_of_class("b", "other")]);
+    assert!(play.cycle().is_empty());
+    let named = WorkloadRef::Workload {
+        namespace: "blue".into(),
+        name: "a-uida".into(),
+    };
+    let why = play.controller.begin_finding(&named).unwrap().end();
+    let why = why.stated.why.unwrap();
+    assert_eq!(
+        (&*why.reason, why.message.as_deref().unwrap_or_default()),
+        (
+            "InvalidPodSets",
+            "Can't be queued: spec.template.spec.runtimeClassName: Invalid value: \"kata\": there is no RuntimeClass \"kata\": create it, and the job is queued"
+        )
+    );
+
+    let class = runtime_class("kata");
+    let created = play
+        .class_changed(Change::Applied(seen(class.clone())))
+        .remove(0);
+    assert!(is_created(&created));
+    assert_eq!(created.subject, Subject::Job("uid-a".into()));
+    let workload = stored(&created, 8);
+
+    // It is gone before the job is admitted.
+    let gone = serde_json::from_value(class.clone()).unwrap();
+    let writes = play.class_changed(Change::Deleted(Box::new(gone)));
+    assert!(writes.is_empty());
+    play.end(created, Reply::Done(Some(Box::new(workload))));
+    assert!(play.cycle().is_empty());
+    let admitted = play.class_changed(Change::Applied(seen(class))).remove(0);
+    assert!(is_admitted(&admitted));
+}
+
+/// After a restart nothing admitted is evicted for a class that is not listed yet.
+#[tokio::test]
+async fn no_job_is_read_before_runtime_classes_are_listed() {
+    let mut play = Play::new();
+    let starts = |play: &mut Play| {
+        let outputs = play.controller.cycle(play.now).into_iter();
+        let orders = outputs.filter(|output| matches!(output, Output::Kind(Order::Start { .. })));
+        orders.count()
+    };
+    for source in FIXED_SOURCES {
+        let kinds = (source == Source::JobKind).then(job_kind);
+        if source != Source::RuntimeClass {
+            play.list(&source, kinds);
+        }
+    }
+    assert_eq!(starts(&mut play), 0);
+    play.list(&Source::RuntimeClass, []);
+    assert_eq!(starts(&mut play), 1);
 }
 
 /// A pod that waits for quota alone.

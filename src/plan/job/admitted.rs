@@ -5,13 +5,13 @@ use sluice_crds::WorkloadSpec;
 use sluice_crds::reasons::event;
 use sluice_kinds::gates::GateState;
 use sluice_kinds::hold::Hold;
-use sluice_kinds::view::{LabelledQueue, PodSetView};
+use sluice_kinds::view::{LabelledQueue, PodSetView, missing_runtime_classes};
 
 use crate::cache::job::Reading;
 use crate::cache::{WorkloadKey, WorkloadRecord};
 use crate::plan::eviction_steps::{
-    evict, evict_changed, evict_from_queue, evict_paused, evict_refused, evict_returned,
-    evict_unlabelled,
+    evict, evict_changed, evict_from_queue, evict_missing_class, evict_paused, evict_refused,
+    evict_returned, evict_unlabelled,
 };
 use crate::plan::evictions::cause::Cause;
 use crate::plan::progress::{self, Told};
@@ -47,6 +47,11 @@ pub(super) fn plan_admitted(
     // While it has pods they need their quota: nobody would stop them.
     if !reading.refusals.is_empty() && situation.live_pods == 0 {
         return evict_refused(workload_key, record, &reading.refusals, *now);
+    }
+    // Released, it would have no pods. Those that were made before the class was deleted run on.
+    let missing = missing_runtime_classes(pod_sets);
+    if reading.suspended && !missing.is_empty() && situation.live_pods == 0 {
+        return evict_missing_class(workload_key, record, &missing, *now);
     }
     let fit = match job.hold {
         Hold::Suspend if reading.suspended => Fit::Exact,
@@ -131,6 +136,7 @@ fn running(
 ) -> Plan {
     let told = Told {
         ready: reading.ready.as_ref().ok().copied().flatten(),
+        lacks_pods: situation.lacks_pods,
         pod_sets,
         counts_pods: situation.job.hold == Hold::Suspend,
         live_pods_of_set: situation.live_pods_of_set,
@@ -139,6 +145,9 @@ fn running(
         Some(status) => status_write(workload_key, record, status, StatusPurpose::Report),
         None => Plan::default(),
     };
+    if situation.lacks_pods {
+        return plan.and_note(progress::no_pods());
+    }
     if let Err(problem) = &reading.ready {
         let message = format!("Can't tell whether its pods are ready: {problem}");
         return plan.and_note(Note::warning(event::UNREADABLE, message));

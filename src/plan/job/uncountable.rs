@@ -5,7 +5,7 @@ use sluice_crds::reasons::event;
 use sluice_kinds::Problem;
 use sluice_kinds::devices::uncounted;
 use sluice_kinds::problem::summarize;
-use sluice_kinds::view::{LabelledQueue, PodSetView, bad_min_counts};
+use sluice_kinds::view::{LabelledQueue, PodSetView, bad_min_counts, missing_runtime_classes};
 
 use crate::cache::JobRecord;
 use crate::plan::writes::plan_and_notes::Note;
@@ -59,6 +59,7 @@ pub(super) fn unreadable_pod_sets(problems: &[Problem]) -> Uncountable {
 /// Why what these pod sets request can't be counted, if so.
 pub(super) fn pod_sets(sets: &[PodSetView]) -> Option<Uncountable> {
     let mut problems = uncounted(sets);
+    problems.extend(missing_runtime_classes(sets));
     problems.extend(bad_min_counts(sets));
     if !problems.is_empty() {
         return Some(unreadable_pod_sets(&problems));

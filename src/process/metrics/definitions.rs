@@ -165,6 +165,7 @@ table! {
     RELEASED_JOBS = counter("sluice_released_jobs_total", QUEUE, "The number of admitted jobs and pod groups that were released: unsuspended, or the first of their gated pods ungated");
     RELEASE_SECONDS = histogram("sluice_release_seconds", TURNS, QUEUE, "The time from the decision that admits a job or pod group, which follows at once when quota is freed, until it is seen released");
     STALLED_WORKLOADS = gauge("sluice_stalled_workloads", QUEUE, "The number of workloads that were evicted or deleted and have not stopped in time");
+    WITHOUT_PODS = gauge("sluice_workloads_without_pods", QUEUE, "The number of admitted workloads whose jobs should have pods and have had none for 5 minutes");
 
     // ClusterQueues.
     PENDING_WORKLOADS = gauge("sluice_pending_workloads", &["cluster_queue", "status"], "The number of pending workloads: active ones may be admitted as soon as it is their turn, inadmissible ones only when something is freed or changed: also those of a LocalQueue or ClusterQueue that admits nothing, and those that back off. Told apart every 10 s").like("kueue_pending_workloads");

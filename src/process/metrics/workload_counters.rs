@@ -1,5 +1,6 @@
 //! What becomes of workloads, counted at each turn of their life.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use prometheus_client::metrics::counter::Counter;
@@ -24,6 +25,7 @@ pub struct WorkloadSeries {
     released: Series<Counter>,
     release_seconds: Series<Histogram>,
     stalled: Series<Level>,
+    without_pods: Series<Level>,
 }
 
 impl WorkloadSeries {
@@ -41,6 +43,7 @@ impl WorkloadSeries {
             released: registrar.add(&definitions::RELEASED_JOBS),
             release_seconds: registrar.add(&definitions::RELEASE_SECONDS),
             stalled: registrar.add(&definitions::STALLED_WORKLOADS),
+            without_pods: registrar.add(&definitions::WITHOUT_PODS),
         }
     }
 }
@@ -102,12 +105,22 @@ impl WorkloadSeries {
 
     /// The ClusterQueues that evicted Workloads hold quota of beyond their time, one for each.
     pub fn stalled<'a>(&self, queues: impl Iterator<Item = &'a str>) {
-        let mut levels = std::collections::BTreeMap::<_, f64>::new();
-        for queue in queues {
-            *levels.entry(vec![queue.to_owned()]).or_default() += 1.0;
-        }
-        self.stalled.replace(levels);
+        self.stalled.replace(by_queue(queues));
     }
+
+    /// The ClusterQueues of the admitted Workloads whose jobs have no pods, one for each.
+    pub fn without_pods<'a>(&self, queues: impl Iterator<Item = &'a str>) {
+        self.without_pods.replace(by_queue(queues));
+    }
+}
+
+/// How often each ClusterQueue is named.
+fn by_queue<'a>(queues: impl Iterator<Item = &'a str>) -> BTreeMap<Vec<String>, f64> {
+    let mut levels = BTreeMap::<_, f64>::new();
+    for queue in queues {
+        *levels.entry(vec![queue.to_owned()]).or_default() += 1.0;
+    }
+    levels
 }
 
 fn count(series: &Series<Counter>, labels: &[&str]) {

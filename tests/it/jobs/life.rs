@@ -213,9 +213,12 @@ async fn a_job_can_be_edited_while_it_waits_and_not_grow_while_it_runs(
         };
         scene.see_workload("wide", "admitted with 2 pods", is_wide).await?;
         scene.see_pods("Running", 4).await?;
-        // It may shrink.
+        // It may shrink, and not grow back, whether or not the quota of its removed pod is free yet.
         scene.merge("Job", "wide", json!({"spec": {"parallelism": 1}})).await?;
+        let back = || refused(scene, "wide", json!({"spec": {"parallelism": 2}}));
+        assert_eq!(back().await?, admission.of_job(expected));
         scene.see_pods("Running", 3).await?;
+        assert_eq!(back().await?, admission.of_job(expected));
         Ok(())
     })
     .await

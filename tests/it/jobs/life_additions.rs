@@ -1,11 +1,12 @@
-//! What a namespace and a RuntimeClass add to pods while jobs wait: they ask for what their pods will ask for.
+//! What a namespace and a RuntimeClass add to pods while jobs wait: they ask for what their pods will ask for, and wait for
+//! a class that doesn't exist.
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
 use crate::support::Scene;
 use crate::support::admission::{Admission, both_ways, play};
-use crate::support::objects::{Job, cluster_queue, quota, with};
+use crate::support::objects::{Job, cluster_queue, is_suspended, quota, with};
 
 both_ways!(a_job_that_waits_asks_for_what_is_added_later,);
 
@@ -30,13 +31,20 @@ async fn a_job_that_waits_asks_for_what_is_added_later(admission: Admission) -> 
         see_requests(scene, json!({"cpu": "1100m", "memory": "32Mi"})).await?;
         scene.delete("LimitRange", "defaults").await?;
         see_requests(scene, json!({"cpu": "1100m"})).await?;
-        // What a class adds can't be edited.
+        // What a class adds can't be edited. Without it the API server would refuse the pods.
         scene.delete("RuntimeClass", &scene.ns).await?;
-        see_requests(scene, json!({"cpu": "1"})).await?;
+        let class_name = &scene.ns;
+        let told = format!(
+            "Can't be queued: spec.template.spec.runtimeClassName: Invalid value: {class_name:?}: there is no RuntimeClass {class_name:?}: create it, and the job is queued"
+        );
+        assert_eq!(scene.see_event("waits", "InvalidPodSets").await?, told);
+        scene.stop("None").await?;
+        let other = Job::new("other").queue("q").cpu("1");
+        scene.create(&other.json()).await?;
+        scene.see_admitted("other").await?;
+        ensure!(is_suspended(&scene.get("Job", "waits").await?));
         scene.create(&class(scene, "250m")).await?;
         see_requests(scene, json!({"cpu": "1250m"})).await?;
-
-        scene.stop("None").await?;
         scene.see_admitted("waits").await?;
         scene.see_complete("waits").await?;
         scene.delete("RuntimeClass", &scene.ns).await

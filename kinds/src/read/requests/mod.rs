@@ -28,8 +28,8 @@ pub use renamed::RequestedDevices;
 pub struct PodDefaults {
     /// A container's requests where it has none, from the namespace's LimitRanges.
     pub container_requests: Amounts,
-    /// What each RuntimeClass adds.
-    pub runtime_classes: BTreeMap<String, ClassAdditions>,
+    /// What each RuntimeClass adds, which may be nothing. None where it is not known which there are.
+    pub runtime_classes: Option<BTreeMap<String, ClassAdditions>>,
 }
 
 /// What a RuntimeClass adds to its pods.
@@ -42,20 +42,19 @@ pub struct ClassAdditions {
 }
 
 impl ClassAdditions {
-    /// What `class` adds, if it adds anything.
-    pub fn of(class: &RuntimeClass) -> Option<Self> {
+    /// What `class` adds, which may be nothing.
+    pub fn of(class: &RuntimeClass) -> Self {
         let overhead = class.overhead.as_ref();
         let overhead = overhead.and_then(|overhead| overhead.pod_fixed.as_ref());
         let overhead = overhead.into_iter().flatten();
         let scheduling = class.scheduling.clone().unwrap_or_default();
-        let additions = Self {
+        Self {
             overhead: countable(overhead.map(|(name, quantity)| (name, &quantity.0))),
             placement: Placement {
                 node_selector: scheduling.node_selector.unwrap_or_default(),
                 tolerations: scheduling.tolerations.unwrap_or_default(),
             },
-        };
-        (additions != Self::default()).then_some(additions)
+        }
     }
 }
 
@@ -68,9 +67,26 @@ impl PodDefaults {
 
     /// What the RuntimeClass of the pod spec `pod` adds to it, if it is known.
     pub fn of_class(&self, pod: &Value) -> Option<&ClassAdditions> {
-        let name = pod.get("runtimeClassName").and_then(Value::as_str)?;
-        self.runtime_classes.get(name)
+        self.runtime_classes.as_ref()?.get(runtime_class(pod)?)
     }
+
+    /// Whether there is no RuntimeClass of this name.
+    pub(crate) fn lack_class(&self, name: &str) -> bool {
+        let classes = self.runtime_classes.as_ref();
+        classes.is_some_and(|classes| !classes.contains_key(name))
+    }
+
+    /// Whether the requests of the pod spec `pod` are the same without this.
+    pub(crate) fn add_nothing_to(&self, pod: &Value) -> bool {
+        let class = self.of_class(pod);
+        self.container_requests.is_empty() && class.is_none_or(|class| class.overhead.is_empty())
+    }
+}
+
+/// The name of the RuntimeClass of the pod spec `pod`, if it names one.
+pub(crate) fn runtime_class(pod: &Value) -> Option<&str> {
+    let name = pod.get("runtimeClassName").and_then(Value::as_str);
+    name.filter(|name| !name.is_empty())
 }
 
 /// What the scheduler will count for one pod with the spec `pod`, which lies at `field`.

@@ -5,11 +5,12 @@ use serde_json::json;
 use super::*;
 use crate::fixtures::{batch_job, job_kind};
 use crate::jobkind::kind::CompiledKind;
+use crate::read::view::missing_runtime_classes;
 
 fn defaults() -> PodDefaults {
     PodDefaults {
         container_requests: [("memory".to_owned(), 64 * NANOS)].into(),
-        runtime_classes: [("kata".to_owned(), kata())].into(),
+        runtime_classes: Some([("kata".to_owned(), kata())].into()),
     }
 }
 
@@ -20,7 +21,7 @@ fn kata() -> ClassAdditions {
         "overhead": {"podFixed": {"cpu": "250m"}},
         "scheduling": {"nodeSelector": {"pool": "kata"}, "tolerations": [{"key": "kata", "operator": "Exists"}]},
     });
-    ClassAdditions::of(&serde_json::from_value(class).unwrap()).unwrap()
+    ClassAdditions::of(&serde_json::from_value(class).unwrap())
 }
 
 fn shown(pod: &Value, defaults: &PodDefaults) -> Vec<String> {
@@ -103,6 +104,28 @@ fn what_a_runtime_class_says_of_nodes_stands_beside_the_pods_own() {
     assert!(with_class.placement.is_empty());
     let unknown = kind.pod_sets(&job, &PodDefaults::default()).unwrap();
     assert!(unknown[0].class_placement.is_empty());
+}
+
+#[test]
+fn a_runtime_class_is_missing_only_where_all_are_known() {
+    let kind = CompiledKind::compile(&job_kind()).unwrap();
+    let missing = |class: &str, defaults: &PodDefaults| {
+        let mut job = batch_job();
+        job["spec"]["template"]["spec"]["runtimeClassName"] = json!(class);
+        let sets = kind.pod_sets(&job, defaults).unwrap();
+        let problems = missing_runtime_classes(&sets).into_iter();
+        let told: Vec<_> = problems.map(|problem| problem.to_string()).collect();
+        told.join(", ")
+    };
+    let rule = "spec.template.spec.runtimeClassName: Invalid value: \"gvisor\": there is no RuntimeClass \"gvisor\": create it, and the job is queued";
+    assert_eq!(missing("gvisor", &defaults()), rule);
+    for (class, defaults) in [
+        ("kata", defaults()),
+        ("", defaults()),
+        ("gvisor", PodDefaults::default()),
+    ] {
+        assert_eq!(missing(class, &defaults), "", "{class}");
+    }
 }
 
 #[test]

@@ -111,6 +111,25 @@ fn evicted_for(pods: &[Pod]) -> Option<String> {
     Some(evicted.reason.clone())
 }
 
+/// Somebody creates a bare pod by the name of a group before its controller makes the first.
+#[test]
+fn a_group_is_made_again_also_behind_an_older_bare_pod() {
+    let made_by = |pods: &[Pod]| {
+        let Some(Write::CreateWorkload(workload)) = plan_for(pods, None, |_| ()).write else {
+            panic!("it is complete");
+        };
+        let annotations = workload.metadata.annotations.unwrap_or_default();
+        annotations.get(PODS_MADE_BY_ANNOTATION).cloned()
+    };
+    let by_controller = Some("StatefulSet s".to_owned());
+    let made = |name: &str| waits_of(name, 2, "1");
+    assert_eq!(made_by(&[made("b"), made("c")]), by_controller);
+    assert_eq!(made_by(&[waits("a", 0), made("b")]), by_controller);
+    assert_eq!(made_by(&[waits("a", 0), waits("b", 1)]), None);
+    // One too many is not of the group.
+    assert_eq!(made_by(&[waits("a", 0), waits("b", 1), made("c")]), None);
+}
+
 /// A leader that asks for the same as before runs at once; the workers would wait for ever.
 #[test]
 fn a_group_of_which_some_pods_ask_otherwise_is_evicted_when_all_are_there() {

@@ -104,6 +104,24 @@ async fn malformed_bodies_get_400_and_a_reason() {
     );
 }
 
+/// Whoever sends a small body that unpacks to a very large one gets nothing unpacked.
+#[tokio::test]
+async fn packed_bodies_are_not_unpacked() {
+    let review = mk_review(USER, None, &mk_job(&[(QUEUE, "a")], &[], true)).to_string();
+    let length = u16::try_from(review.len()).unwrap();
+    // gzip with one block that is stored as it is.
+    let mut packed = vec![0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255, 1];
+    packed.extend(length.to_le_bytes());
+    packed.extend((!length).to_le_bytes());
+    packed.extend(review.as_bytes());
+    let request = HttpRequest::post("/validate").header("content-encoding", "gzip");
+    let request = request.body(Body::from(packed)).unwrap();
+    let response = mk_router().oneshot(request).await.unwrap();
+    assert_eq!(response.status(), StatusCode::BAD_REQUEST);
+    let told = to_bytes(response.into_body(), usize::MAX).await.unwrap();
+    assert!(told.starts_with(b"the body is not an AdmissionReview: "));
+}
+
 #[tokio::test]
 async fn large_objects_are_answered_and_larger_bodies_are_not() {
     // As large as the API server takes it, and edited.

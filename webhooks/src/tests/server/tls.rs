@@ -216,6 +216,44 @@ async fn http2_carries_many_requests_on_one_connection() {
     }
 }
 
+/// CVE-2023-44487: each stream is reset as soon as it is open, so that the limit of streams is never reached.
+#[tokio::test]
+async fn streams_that_are_reset_at_once_end_their_connection_alone() {
+    let server = start().await;
+    let ca = mk_ca();
+    serve_with(&server.slot, &ca);
+    let mut other = connect(server.address, &ca.certificate_pem, b"http/1.1")
+        .await
+        .unwrap();
+    let stream = connect(server.address, &ca.certificate_pem, b"h2")
+        .await
+        .unwrap();
+    let (sender, connection) =
+        hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream))
+            .await
+            .unwrap();
+    let connection = tokio::spawn(connection);
+    let flood = async {
+        for _ in 0..100_000 {
+            let mut sender = sender.clone();
+            if sender.ready().await.is_err() {
+                return true;
+            }
+            // The body does not end, and nobody waits for the answer.
+            let body = Body::from_stream(futures::stream::pending::<std::io::Result<Bytes>>());
+            let request = hyper::Request::post("https://x/mutate").body(body).unwrap();
+            let mut answer = Box::pin(sender.send_request(request));
+            let _ = futures::poll!(&mut answer);
+            tokio::task::yield_now().await;
+            drop(answer);
+        }
+        false
+    };
+    assert!(timeout(WAIT, flood).await.unwrap(), "the flood goes on");
+    assert!(timeout(WAIT, connection).await.unwrap().unwrap().is_err());
+    assert!(ask(&mut other).await.contains("\"allowed\":true"));
+}
+
 #[tokio::test]
 async fn a_slow_head_ends_the_connection() {
     let server = start().await;
