@@ -34,5 +34,6 @@ pub use api::client::Clients;
 pub use process::args::{Args, Command, CommandLine, ConfigCommand, log};
 pub use process::clock;
 pub use process::config::Configuration;
+pub use process::invariants::violated;
 pub use process::metrics::definitions as metrics;
 pub use run::{Identity, Replica, run};

@@ -35,6 +35,7 @@
 //! | `AwaitedPods` | jobs whose next pod is waited for | `decisions/pods_to_come.rs` |
 //! | `GoneMembers` | pods of groups that are gone: those that had succeeded, and whose they were | `decisions/gone_members.rs` |
 //! | `Recorder`, `PendingReasons`, `Reports`, `Statuses`, `UnreadableObjects` | what users have been told | `reports/` |
+//! | `TermViolations` | whether a state was found that must not occur | `crate::process::invariants` |
 //! | `Decided`, `Levels` | what metrics are made of | `reports/turns.rs`, `reports/levels.rs` |
 //!
 //! Must not know clients or clocks but in `shell`. Uses all other folders.
@@ -81,6 +82,7 @@ use crate::cache::{ObjectCache, Subject, Uid};
 use crate::jobkinds::webhook_rules::Rules;
 use crate::plan::{Note, engine_state};
 use crate::process::clock::Now;
+use crate::process::invariants::{self, TermViolations};
 use crate::process::metrics::Metrics;
 use crate::process::recorded_times::Sight;
 use crate::process::term::TermName;
@@ -244,6 +246,7 @@ pub struct Controller {
     decided: Decided,
     unreadable: UnreadableObjects,
     levels: Levels,
+    violations: TermViolations,
 }
 
 impl Controller {
@@ -302,6 +305,7 @@ impl Controller {
             decided: Decided::default(),
             unreadable: UnreadableObjects::default(),
             levels: Levels::new(options.local_queue_metrics),
+            violations: TermViolations::new(invariants::found(), now),
             metrics,
             recorder: Recorder::default(),
             now,

@@ -131,7 +131,8 @@ impl Shell {
         }
     }
 
-    /// Runs until `stop`, with the `settings` as they change; then writes under way are given time to end.
+    /// Runs until `stop`, with the `settings` as they change; then writes under way are given time to end. Cancels `stop`
+    /// if the term has to end.
     pub async fn run(
         mut self,
         mut settings: watch::Receiver<Settings>,
@@ -177,6 +178,9 @@ impl Shell {
                 self.carry_out(output);
             }
             self.readers.work(question, &self.controller);
+            if self.controller.must_end_term() {
+                stop.cancel();
+            }
         }
         info!("stopping: waiting for in-flight writes");
         pulse.end();

@@ -264,10 +264,12 @@ impl Election {
     /// Gives the lease back, so that another candidate need not wait. Only for one who holds it and
     /// writes no more.
     pub async fn release(&mut self) {
+        self.term.end();
         match self.attempt(Intent::GiveBack).await {
             Ok(_) => info!("released the lease"),
             Err(error) => debug!(error, "the lease was not released"),
         }
+        self.tell(Leader::Unknown);
     }
 
     /// Takes, renews or gives back the lease. Whether this candidate holds it now.
