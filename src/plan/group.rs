@@ -167,7 +167,9 @@ fn waiting(situation: &GroupSituation<'_>, first: &PodRecord, group: &PodGroup) 
     }
     let pod_sets = match pod_sets(pods, total) {
         Ok(pod_sets) => pod_sets,
-        Err(problem) => return Plan::note(Note::warning(event::INVALID_POD_SETS, problem)),
+        Err(problem) => {
+            return Plan::note(Note::warning(event::INVALID_POD_SETS, problem.to_string()));
+        }
     };
     let record = workload.map(|(_, record)| record);
     let place = taken(situation, first, record);

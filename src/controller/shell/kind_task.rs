@@ -18,7 +18,7 @@ use tokio::time::{sleep, timeout};
 
 use super::retry::{LOOK_DEADLINE, Retry};
 use crate::api::lookup;
-use crate::api::openapi::{self, OpenApi};
+use crate::api::openapi::{self, OpenApi, SchemaError};
 use crate::api::watch::{self, Observation};
 use crate::cache::Source;
 use crate::cache::job::JobReader;
@@ -143,7 +143,7 @@ impl Task {
             let message = format!("{kind} is not namespaced; only namespaced kinds can be managed");
             return Err(unavailable(UnavailableReason::NotNamespaced, message));
         }
-        let unread = |error| {
+        let unread = |error: SchemaError| {
             let message = format!("The schema can't be read: {error}; trying again");
             unavailable(UnavailableReason::Unreachable, message)
         };
@@ -180,7 +180,7 @@ impl Task {
     }
 
     /// Where the schema of the kind's group and version is published: with a digest of it.
-    async fn schema_address(&self) -> Result<String, String> {
+    async fn schema_address(&self) -> Result<String, SchemaError> {
         let CompiledKind { group, version, .. } = &*self.kind;
         let place = openapi::place(group, version);
         let index = self.get(openapi::INDEX).await?;
@@ -189,19 +189,19 @@ impl Task {
             .and_then(|paths| paths.get(&place)?.get("serverRelativeURL")?.as_str());
         address
             .map(str::to_owned)
-            .ok_or_else(|| format!("{place} is not published yet"))
+            .ok_or(SchemaError::NotListed(place))
     }
 
     /// What of the JobKind does not fit the schema published there.
-    async fn check_schema(&self, address: &str) -> Result<Option<String>, String> {
+    async fn check_schema(&self, address: &str) -> Result<Option<String>, SchemaError> {
         let document = self.get(address).await?;
         let problems = schema::check(&self.kind, &document);
         Ok((!problems.is_empty()).then(|| summarize(&problems)))
     }
 
-    async fn get(&self, address: &str) -> Result<Value, String> {
+    async fn get(&self, address: &str) -> Result<Value, SchemaError> {
         let found = self.published.get(address).await?;
-        found.ok_or_else(|| format!("nothing is published at {address}"))
+        found.ok_or_else(|| SchemaError::NotThere(address.to_owned()))
     }
 
     /// What the webhooks need to know of the resource. Of its subresources `status` can change labels,
