@@ -12,14 +12,13 @@ use crate::rules::{Rules, name_of_kind};
 use crate::table::{NONE, columns, fields, lines};
 
 /// The report as JSON.
-pub fn json(report: &Report) -> Result<String, String> {
-    let text = serde_json::to_string_pretty(report).map_err(|error| error.to_string())?;
-    Ok(text + "\n")
+pub fn json(report: &Report) -> serde_json::Result<String> {
+    Ok(serde_json::to_string_pretty(report)? + "\n")
 }
 
 /// The report as YAML.
-pub fn yaml(report: &Report) -> Result<String, String> {
-    serde_saphyr::to_string(report).map_err(|error| error.to_string())
+pub fn yaml(report: &Report) -> Result<String, serde_saphyr::ser::Error> {
+    serde_saphyr::to_string(report)
 }
 
 /// The report for people. The rules of JobKinds are listed if there is nothing but JobKinds.

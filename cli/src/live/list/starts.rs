@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use kube::Client;
+use thiserror::Error;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::{JoinError, spawn_blocking};
 use tokio::time::timeout;
@@ -16,6 +17,15 @@ use crate::simulate::{Assumed, Seen, estimate};
 
 /// How long the queues and jobs of the cluster may take to be read: an explanation is not to wait for them for longer.
 const READ_DEADLINE: Duration = Duration::from_secs(20);
+
+/// Why there is no estimate at all.
+#[derive(Debug, Error)]
+enum NotRead {
+    #[error(transparent)]
+    Live(#[from] LiveError),
+    #[error("the queues and jobs of the cluster can't be read within {} s", READ_DEADLINE.as_secs())]
+    Late,
+}
 
 /// Estimates when the jobs that wait will start, or notes why that can't be known, and what was left out.
 ///
@@ -83,7 +93,7 @@ fn not_pending(jobs: &mut [Job]) {
 
 /// Gives the jobs that wait their estimates, and all others why they have none. Returns what was left out.
 fn play_starts(
-    seen: Result<Seen, String>,
+    seen: Result<Seen, NotRead>,
     jobs: &mut [Job],
     assumed: &Assumed,
     goes_on: impl FnMut(u32) -> bool,
@@ -94,7 +104,7 @@ fn play_starts(
         Ok(seen) => seen,
         Err(why) => {
             for job in pending {
-                job.no_estimate = Some(why.clone());
+                job.no_estimate = Some(why.to_string());
             }
             return Vec::new();
         }
@@ -114,16 +124,9 @@ fn play_starts(
         .collect()
 }
 
-/// The queues and jobs of the cluster, or why they can't be read.
-async fn seen(client: &Client, tell: &mut Tell<'_>) -> Result<Seen, String> {
-    match timeout(READ_DEADLINE, export_with(client, Besides::Nothing, tell)).await {
-        Ok(Ok(seen)) => Ok(seen),
-        Ok(Err(why)) => Err(why.to_string()),
-        Err(_) => {
-            let limit = READ_DEADLINE.as_secs();
-            Err(format!(
-                "the queues and jobs of the cluster can't be read within {limit} s"
-            ))
-        }
-    }
+/// The queues and jobs of the cluster.
+async fn seen(client: &Client, tell: &mut Tell<'_>) -> Result<Seen, NotRead> {
+    let reading = export_with(client, Besides::Nothing, tell);
+    let seen = timeout(READ_DEADLINE, reading).await;
+    Ok(seen.map_err(|_| NotRead::Late)??)
 }
