@@ -344,7 +344,7 @@ pub fn releases<'a>(
         waiting.sort_by(|one, other| {
             (one.pod.created, &one.pod.uid).cmp(&(other.pod.created, &other.pod.uid))
         });
-        // A pod that rests after a failure keeps its place, or another would take it meanwhile and
+        // A pod that backs off after a failure keeps its place, or another would take it meanwhile and
         // there would be one too many.
         let next = waiting.into_iter().take(unused);
         let ready = next.filter(|member| !member.is_busy);
