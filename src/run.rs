@@ -318,7 +318,7 @@ impl Replica {
 
     /// Starts to keep what the webhooks judge by in step with the JobKinds.
     pub fn follow_kinds(&self) {
-        let basis = policy::Basis {
+        let basis = policy::PolicyBasis {
             queue_labels: self.options.queue_labels.clone(),
             queue_gates: self.options.queue_gates.clone(),
             key_aliases: self.options.key_aliases.clone(),
@@ -353,13 +353,13 @@ impl Replica {
         info!("leading");
         self.metrics.process.leader(true);
         let step_down = stop.child_token();
-        let basis = pods_without_managed_label::Basis {
+        let basis = pods_without_managed_label::SearchBasis {
             queue_labels: self.manifests.queue_labels.clone(),
             namespace: self.identity.namespace.clone(),
             term: election.term(),
         };
         pods_without_managed_label::keep(&self.clients, &basis, &self.metrics, &step_down);
-        let basis = webhook_rules::Basis {
+        let basis = webhook_rules::RulesBasis {
             options: self.manifests.clone(),
             policy: self.policy.clone(),
             notices: self.notices.clone(),

@@ -100,10 +100,10 @@ use decisions::stalls::Expected;
 use decisions::unreleased::Unreleased;
 use decisions::unused_quota::UnusedQuota;
 use gates::{Counters, Satisfied};
-use intake::owners::{OwnerAnswer, Owners, Question};
+use intake::owners::{OwnerAnswer, OwnerQuestion, Owners};
 use intake::pods::PodLabels;
 use intake::rereads::{ReadAgain, Reread, Rereads};
-use kinds::{Kinds, Order, Reading, Report};
+use kinds::{KindReport, Kinds, Order, ReadingBasis};
 use lists::Lists;
 use observe::Seen;
 use reports::events::Recorder;
@@ -177,7 +177,7 @@ enum Input {
     /// A job was asked for once more.
     ReadAgain(ReadAgain),
     /// The task of a JobKind has found something out.
-    KindReport(Report),
+    KindReport(KindReport),
     /// The watch of what gates wait for has found something out.
     DependencyReport(DependencyReport),
     /// The configuration has other settings now.
@@ -193,9 +193,9 @@ enum Output {
     /// Suspend a child of a queued object.
     SuspendChild(Box<ChildSuspension>),
     /// Write a status.
-    WriteStatus(statuses::Report),
+    WriteStatus(statuses::StatusReport),
     /// Find out what an owner is.
-    LookUpOwner(Question),
+    LookUpOwner(OwnerQuestion),
     /// Read a job once more.
     ReadAgain(Reread),
     /// Start or end the task of a JobKind.
@@ -266,7 +266,7 @@ impl Controller {
         if cluster.devices.are_counted() {
             sources.insert(Source::ResourceClaimTemplate);
         }
-        let reading = Reading {
+        let reading = ReadingBasis {
             queue_labels: options.queue_labels.clone(),
             queue_gates: options.queue_gates,
             key_aliases: options.key_aliases.into(),

@@ -7,7 +7,7 @@ use sluice_kinds::view::PodSetView;
 
 use crate::cache::WorkloadRecord;
 use crate::cache::conditions::{self, ConditionUpdate};
-use crate::plan::writes::plan_and_notes::Now;
+use crate::plan::writes::plan_and_notes::Present;
 
 /// The reason of PodsReady for pods that were ready once and are not any more.
 const WAIT_FOR_RECOVERY: &str = "WaitForRecovery";
@@ -36,7 +36,7 @@ pub struct Told<'a> {
 }
 
 /// The status of an admitted Workload whose job runs, if the job tells something new.
-pub fn report(record: &WorkloadRecord, told: &Told<'_>, now: Now) -> Option<WorkloadStatus> {
+pub fn report(record: &WorkloadRecord, told: &Told<'_>, now: Present) -> Option<WorkloadStatus> {
     let mut status = record.status.clone();
     if let Some(is_ready) = told.ready
         && let Some(update) = readiness(&status.conditions, is_ready)

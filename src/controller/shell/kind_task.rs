@@ -23,7 +23,7 @@ use crate::api::watch::{self, Observation};
 use crate::cache::Source;
 use crate::cache::job::JobReader;
 use crate::controller::kinds::watch_state::{UnavailableReason, WatchState, unavailable};
-use crate::controller::kinds::{News, Report};
+use crate::controller::kinds::{KindReport, News};
 use crate::controller::observe::Seen;
 use crate::process::answer::{ApiAnswer, words};
 use crate::process::metrics::Metrics;
@@ -44,7 +44,7 @@ pub struct Task {
     /// Reads schemas, one at a time for all kinds.
     pub published: Arc<OpenApi>,
     /// Hears what is found out.
-    pub reports: mpsc::Sender<Report>,
+    pub reports: mpsc::Sender<KindReport>,
     /// Reads the objects.
     pub reader: JobReader,
 }
@@ -107,7 +107,7 @@ impl Task {
 
     /// Returns whether anybody listens.
     async fn report(&self, news: News) -> bool {
-        let report = Report {
+        let report = KindReport {
             name: self.name.clone(),
             life: self.life,
             news,

@@ -21,7 +21,7 @@ use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use super::kinds::{Order, Report};
+use super::kinds::{KindReport, Order};
 use super::observe::Seen;
 use super::writes::in_flight::EndedWrite;
 use super::{Controller, Input, Options, Output};
@@ -76,7 +76,7 @@ pub struct Shell {
     kinds: HashMap<u64, AbortHandle>,
     dependencies: HashMap<u64, AbortHandle>,
     observations: Channel<Observation<Seen>>,
-    reports: Channel<Report>,
+    reports: Channel<KindReport>,
     dependency_reports: Channel<DependencyReport>,
     readers: Readers,
 }
