@@ -26,14 +26,14 @@ pub(super) type NamespaceLabels = BTreeMap<String, BTreeMap<String, String>>;
 #[derive(Debug)]
 pub(super) struct Kind {
     pub(super) resource: Resource,
-    pub(super) counts: Counts,
+    pub(super) counts: CountingLabel,
     /// How its objects are read; None if no JobKind declares it, or one that can't be used.
     pub(super) rules: Option<CompiledKind>,
 }
 
 /// Which label counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Counts {
+pub(super) enum CountingLabel {
     /// The object's own.
     Own,
     /// The object's own; it is a pod.
@@ -44,7 +44,7 @@ pub(super) enum Counts {
 
 /// An object that names no queue.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Finding {
+pub(super) struct UnqueuedObject {
     pub(super) namespace: String,
     /// `job.batch/train`.
     pub(super) object: String,
@@ -52,23 +52,23 @@ pub(super) struct Finding {
     pub(super) enforcement: Option<String>,
     /// The field that names the queue: `metadata.labels[sluice.dev/queue-name]`.
     pub(super) field: String,
-    pub(super) state: State,
+    pub(super) state: ObjectState,
 }
 
 /// How such an object stands.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum State {
+pub(super) enum ObjectState {
     /// It is held until it names one.
     Held,
     /// It runs, or may, and this would become of it if it were created now.
-    WouldBe(Fate),
+    WouldBe(ObjectFate),
     /// No JobKind declares the kind that made it.
     MadeBy(String),
 }
 
 /// What would become of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Fate {
+pub(super) enum ObjectFate {
     Queued,
     Held,
     Refused,
@@ -96,7 +96,9 @@ impl Auditor {
         home: String,
         keys: QueueKeys,
     ) -> Self {
-        let declared = kinds.iter().filter(|kind| kind.counts == Counts::Own);
+        let declared = kinds
+            .iter()
+            .filter(|kind| kind.counts == CountingLabel::Own);
         let name = |kind: &Kind| {
             (
                 kind.resource.api.group.clone(),
@@ -121,7 +123,7 @@ impl Auditor {
     }
 
     /// What is found about an object of this kind, if it needs a queue and names none.
-    pub(super) fn find(&self, kind: &Kind, object: &DynamicObject) -> Option<Finding> {
+    pub(super) fn find(&self, kind: &Kind, object: &DynamicObject) -> Option<UnqueuedObject> {
         let namespace = object.namespace()?;
         let labels = self.namespaces.get(&namespace)?;
         let (group, owner) = controller(object).unzip();
@@ -132,17 +134,19 @@ impl Auditor {
             _ if self.system.contains(&namespace) => return None,
             _ if names_queue(kind, object, &self.keys) => return None,
             _ if is_declared || has_ended(kind, object) => return None,
-            (Counts::OfPod, Some(owner)) if MAKE_PODS.contains(&owner) => return None,
-            (Counts::OfPod, Some(owner)) => State::MadeBy(owner.to_owned()),
-            (Counts::OfTemplate(_), Some(owner)) if runs_pods(kind, object) => {
-                State::MadeBy(owner.to_owned())
+            (CountingLabel::OfPod, Some(owner)) if MAKE_PODS.contains(&owner) => return None,
+            (CountingLabel::OfPod, Some(owner)) => ObjectState::MadeBy(owner.to_owned()),
+            (CountingLabel::OfTemplate(_), Some(owner)) if runs_pods(kind, object) => {
+                ObjectState::MadeBy(owner.to_owned())
             }
             // Of a pod: the worker StatefulSets of a LeaderWorkerSet. What the pod belongs to is listed.
-            (Counts::OfTemplate(_), Some(_)) | (Counts::Own, Some("Pod")) => return None,
-            _ if is_held(object) => State::Held,
-            (counts, _) => State::WouldBe(self.fate(counts, kind, &namespace, labels)),
+            (CountingLabel::OfTemplate(_), Some(_)) | (CountingLabel::Own, Some("Pod")) => {
+                return None;
+            }
+            _ if is_held(object) => ObjectState::Held,
+            (counts, _) => ObjectState::WouldBe(self.fate(counts, kind, &namespace, labels)),
         };
-        Some(Finding {
+        Some(UnqueuedObject {
             object: format!("{}/{}", kind.resource.name, object.name_any()),
             enforcement: labels.get(ENFORCEMENT_LABEL).cloned(),
             field: field(kind),
@@ -153,21 +157,21 @@ impl Auditor {
 
     fn fate(
         &self,
-        counts: Counts,
+        counts: CountingLabel,
         kind: &Kind,
         namespace: &str,
         labels: &BTreeMap<String, String>,
-    ) -> Fate {
+    ) -> ObjectFate {
         let enforced = self.managed.of_namespace(namespace, labels);
         let is_made_of_pods =
-            matches!(counts, Counts::OfTemplate(_)) && kind.resource.api.kind != CRON_JOB;
+            matches!(counts, CountingLabel::OfTemplate(_)) && kind.resource.api.kind != CRON_JOB;
         match enforced.unlabelled {
-            Unlabelled::Ignore => Fate::Ignored,
-            Unlabelled::Refuse => Fate::Refused,
+            Unlabelled::Ignore => ObjectFate::Ignored,
+            Unlabelled::Refuse => ObjectFate::Refused,
             // What can't be held is refused.
-            Unlabelled::Default | Unlabelled::Hold if is_made_of_pods => Fate::Refused,
-            Unlabelled::Default => Fate::Queued,
-            Unlabelled::Hold => Fate::Held,
+            Unlabelled::Default | Unlabelled::Hold if is_made_of_pods => ObjectFate::Refused,
+            Unlabelled::Default => ObjectFate::Queued,
+            Unlabelled::Hold => ObjectFate::Held,
         }
     }
 }
@@ -175,8 +179,8 @@ impl Auditor {
 /// The field by which an object of this kind names a queue.
 fn field(kind: &Kind) -> String {
     let metadata = match kind.counts {
-        Counts::Own | Counts::OfPod => "/metadata",
-        Counts::OfTemplate(path) => path,
+        CountingLabel::Own | CountingLabel::OfPod => "/metadata",
+        CountingLabel::OfTemplate(path) => path,
     };
     let metadata = metadata.trim_start_matches('/').replace('/', ".");
     format!("{metadata}.labels[{QUEUE_NAME_LABEL}]")
@@ -184,11 +188,11 @@ fn field(kind: &Kind) -> String {
 
 fn names_queue(kind: &Kind, object: &DynamicObject, keys: &QueueKeys) -> bool {
     match kind.counts {
-        Counts::Own | Counts::OfPod => {
+        CountingLabel::Own | CountingLabel::OfPod => {
             let metadata = serde_json::to_value(&object.metadata).unwrap_or_default();
             keys.names_queue(&metadata)
         }
-        Counts::OfTemplate(path) => {
+        CountingLabel::OfTemplate(path) => {
             let metadata = object.data.pointer(path);
             metadata.is_some_and(|metadata| keys.names_queue(metadata))
         }

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::finding::{Fate, Finding, State};
+use super::finding::{ObjectFate, ObjectState, UnqueuedObject};
 use super::outcome::AuditError;
 use crate::cluster::Format;
 use crate::table::{NONE, columns};
@@ -25,7 +25,10 @@ struct Row<'a> {
 }
 
 /// The findings in the form that was asked for.
-pub(super) fn shown(findings: &[Finding], format: Option<Format>) -> Result<String, AuditError> {
+pub(super) fn shown(
+    findings: &[UnqueuedObject],
+    format: Option<Format>,
+) -> Result<String, AuditError> {
     let unprintable = |error: &dyn std::error::Error| AuditError::Unprintable(error.to_string());
     let rows: Vec<Row<'_>> = findings.iter().map(Row::of).collect();
     match format {
@@ -39,13 +42,13 @@ pub(super) fn shown(findings: &[Finding], format: Option<Format>) -> Result<Stri
 }
 
 /// The findings as a table; a wide one says where a queue is to be named.
-fn table(findings: &[Finding], is_wide: bool) -> String {
+fn table(findings: &[UnqueuedObject], is_wide: bool) -> String {
     if findings.is_empty() {
         return "Every object names a queue.\n".to_owned();
     }
     let mut headers = vec!["NAMESPACE", "OBJECT", "ENFORCEMENT", "WITHOUT A QUEUE"];
     headers.extend(is_wide.then_some("FIELD"));
-    let row = |finding: &Finding| {
+    let row = |finding: &UnqueuedObject| {
         let enforcement = finding.enforcement.clone();
         let mut row = vec![
             finding.namespace.clone(),
@@ -61,7 +64,7 @@ fn table(findings: &[Finding], is_wide: bool) -> String {
 }
 
 impl<'a> Row<'a> {
-    fn of(finding: &'a Finding) -> Self {
+    fn of(finding: &'a UnqueuedObject) -> Self {
         Self {
             namespace: &finding.namespace,
             object: &finding.object,
@@ -73,27 +76,27 @@ impl<'a> Row<'a> {
     }
 }
 
-impl State {
+impl ObjectState {
     fn word(&self) -> &'static str {
         match self {
             Self::Held => "Held",
-            Self::WouldBe(Fate::Queued) => "WouldBeQueued",
-            Self::WouldBe(Fate::Held) => "WouldBeHeld",
-            Self::WouldBe(Fate::Refused) => "WouldBeRefused",
-            Self::WouldBe(Fate::Ignored) => "Ignored",
+            Self::WouldBe(ObjectFate::Queued) => "WouldBeQueued",
+            Self::WouldBe(ObjectFate::Held) => "WouldBeHeld",
+            Self::WouldBe(ObjectFate::Refused) => "WouldBeRefused",
+            Self::WouldBe(ObjectFate::Ignored) => "Ignored",
             Self::MadeBy(_) => "NoJobKind",
         }
     }
 }
 
-impl std::fmt::Display for State {
+impl std::fmt::Display for ObjectState {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Held => "held",
-            Self::WouldBe(Fate::Queued) => "would be queued in the default LocalQueue",
-            Self::WouldBe(Fate::Held) => "would be held",
-            Self::WouldBe(Fate::Refused) => "would be refused",
-            Self::WouldBe(Fate::Ignored) => "left alone",
+            Self::WouldBe(ObjectFate::Queued) => "would be queued in the default LocalQueue",
+            Self::WouldBe(ObjectFate::Held) => "would be held",
+            Self::WouldBe(ObjectFate::Refused) => "would be refused",
+            Self::WouldBe(ObjectFate::Ignored) => "left alone",
             Self::MadeBy(kind) => {
                 return write!(f, "no JobKind declares {kind}, which made it");
             }
@@ -109,7 +112,7 @@ mod tests {
 
     #[test]
     fn findings_are_shown_in_each_form() {
-        let finding = |object: &str, enforcement: Option<&str>, path: &str, state| Finding {
+        let finding = |object: &str, enforcement: Option<&str>, path: &str, state| UnqueuedObject {
             namespace: "team-a".to_owned(),
             object: object.to_owned(),
             enforcement: enforcement.map(str::to_owned),
@@ -121,9 +124,14 @@ mod tests {
                 "cronjob.batch/nightly",
                 Some("Hold"),
                 "spec.jobTemplate.metadata",
-                State::WouldBe(Fate::Held),
+                ObjectState::WouldBe(ObjectFate::Held),
             ),
-            finding("pod/x", None, "metadata", State::MadeBy("Train".to_owned())),
+            finding(
+                "pod/x",
+                None,
+                "metadata",
+                ObjectState::MadeBy("Train".to_owned()),
+            ),
         ];
         let all = [
             None,

@@ -11,7 +11,7 @@ use sluice_kinds::patch::{Lifting, lifting_patch};
 use crate::cluster::{ClusterError, Resource, answer};
 use crate::uninstall::held::{self, PodGates, Why};
 use crate::uninstall::named::{Held, Named, Road, TRIES, value, write};
-use crate::uninstall::outcome::{Report, UninstallError};
+use crate::uninstall::outcome::{UninstallError, UninstallReport};
 
 /// How many owners a pod is followed through.
 const OWNERS_MAX: usize = 8;
@@ -45,7 +45,7 @@ impl<'a> Pods<'a> {
         &mut self,
         pods: &[DynamicObject],
         resource: &Resource,
-        report: &mut Report<'_>,
+        report: &mut UninstallReport<'_>,
     ) -> Result<BTreeSet<String>, UninstallError> {
         let mut makers = BTreeSet::new();
         for object in pods {
@@ -69,7 +69,7 @@ impl<'a> Pods<'a> {
     pub(super) async fn of_pod(
         &mut self,
         named: &Named<'_>,
-        report: &mut Report<'_>,
+        report: &mut UninstallReport<'_>,
     ) -> Result<(), UninstallError> {
         let mut again: Option<DynamicObject> = None;
         for left in (0..TRIES).rev() {
@@ -102,7 +102,7 @@ impl<'a> Pods<'a> {
     async fn as_read(
         &mut self,
         named: &Named<'_>,
-        report: &mut Report<'_>,
+        report: &mut UninstallReport<'_>,
     ) -> Result<(), UninstallError> {
         let pod = value(named.object);
         let queued = &self.all.queued;
@@ -142,7 +142,7 @@ impl<'a> Pods<'a> {
         named: &Named<'_>,
         gates: &PodGates,
         is_inactive: bool,
-        report: &mut Report<'_>,
+        report: &mut UninstallReport<'_>,
     ) -> Result<(), UninstallError> {
         if gates.ours.is_empty() {
             return Ok(());
@@ -220,7 +220,11 @@ impl<'a> Pods<'a> {
 }
 
 /// Tells that a pod stays, as what is above it can't be read.
-fn unread(named: &Named<'_>, error: &str, report: &mut Report<'_>) -> Result<(), UninstallError> {
+fn unread(
+    named: &Named<'_>,
+    error: &str,
+    report: &mut UninstallReport<'_>,
+) -> Result<(), UninstallError> {
     let what = "stays behind its gates, as its owner can't be read";
     report.failed(format!("{named} {what}: {error}"))?;
     Ok(())

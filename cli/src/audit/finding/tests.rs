@@ -5,7 +5,7 @@ use self::Expected::{Held, MadeBy, Nothing, Would};
 use super::*;
 use crate::rules::shipped::SHIPPED;
 
-fn kind(group: &str, kind: &str, counts: Counts) -> Kind {
+fn kind(group: &str, kind: &str, counts: CountingLabel) -> Kind {
     let api_version = if group.is_empty() {
         "v1".to_owned()
     } else {
@@ -34,12 +34,12 @@ fn shipped(name: &str) -> Kind {
     let (_, text) = SHIPPED.iter().find(|(of, _)| *of == name).unwrap();
     let job_kind: JobKind = serde_saphyr::from_str(text).unwrap();
     let rules = CompiledKind::compile(&job_kind).unwrap();
-    let mut shipped = kind(&rules.group, &rules.kind, Counts::Own);
+    let mut shipped = kind(&rules.group, &rules.kind, CountingLabel::Own);
     shipped.rules = Some(rules);
     shipped
 }
 
-fn found(kind: &Kind, metadata: Value, rest: Value, label: Option<&str>) -> Option<State> {
+fn found(kind: &Kind, metadata: Value, rest: Value, label: Option<&str>) -> Option<ObjectState> {
     let mut object = rest;
     object["metadata"] = metadata;
     object["metadata"]["name"] = json!("x");
@@ -47,7 +47,7 @@ fn found(kind: &Kind, metadata: Value, rest: Value, label: Option<&str>) -> Opti
     let object: DynamicObject = serde_json::from_value(object).unwrap();
     let label = label.map(|value| (ENFORCEMENT_LABEL.to_owned(), value.to_owned()));
     let namespaces = BTreeMap::from([("n".to_owned(), label.into_iter().collect())]);
-    let declared = [self::kind("batch", "Job", Counts::Own)];
+    let declared = [self::kind("batch", "Job", CountingLabel::Own)];
     let auditor = Auditor::new(
         namespaces,
         &declared,
@@ -77,16 +77,16 @@ enum Expected {
     Nothing,
     Held,
     MadeBy(&'static str),
-    Would(Fate),
+    Would(ObjectFate),
 }
 
 impl Expected {
-    fn state(self) -> Option<State> {
+    fn state(self) -> Option<ObjectState> {
         match self {
             Self::Nothing => None,
-            Self::Held => Some(State::Held),
-            Self::MadeBy(kind) => Some(State::MadeBy(kind.to_owned())),
-            Self::Would(fate) => Some(State::WouldBe(fate)),
+            Self::Held => Some(ObjectState::Held),
+            Self::MadeBy(kind) => Some(ObjectState::MadeBy(kind.to_owned())),
+            Self::Would(fate) => Some(ObjectState::WouldBe(fate)),
         }
     }
 }
@@ -97,21 +97,28 @@ fn queue() -> Value {
 
 #[test]
 fn jobs_without_a_queue_are_found() {
-    let job = &kind("batch", "Job", Counts::Own);
+    let job = &kind("batch", "Job", CountingLabel::Own);
     let none = || json!({});
     let gate =
         json!({"annotations": {gates::ADMISSION_GATED_BY: "a.io/x,sluice.dev/queue-required"}});
     let complete = || json!({"status": {"conditions": [{"type": "Complete", "status": "True"}]}});
     let of_cron = owned("batch/v1", "CronJob");
     check(&[
-        ("alone", job, none(), none(), None, Would(Fate::Ignored)),
+        (
+            "alone",
+            job,
+            none(),
+            none(),
+            None,
+            Would(ObjectFate::Ignored),
+        ),
         (
             "by default",
             job,
             none(),
             none(),
             Some("Default"),
-            Would(Fate::Queued),
+            Would(ObjectFate::Queued),
         ),
         (
             "to be held",
@@ -119,7 +126,7 @@ fn jobs_without_a_queue_are_found() {
             none(),
             none(),
             Some("Hold"),
-            Would(Fate::Held),
+            Would(ObjectFate::Held),
         ),
         (
             "dry run",
@@ -127,7 +134,7 @@ fn jobs_without_a_queue_are_found() {
             none(),
             none(),
             Some("DryRun"),
-            Would(Fate::Held),
+            Would(ObjectFate::Held),
         ),
         (
             "to be refused",
@@ -135,7 +142,7 @@ fn jobs_without_a_queue_are_found() {
             none(),
             none(),
             Some("Refuse"),
-            Would(Fate::Refused),
+            Would(ObjectFate::Refused),
         ),
         ("held", job, gate, none(), Some("Hold"), Held),
         ("queued", job, queue(), none(), Some("Hold"), Nothing),
@@ -161,7 +168,7 @@ fn jobs_without_a_queue_are_found() {
             none(),
             complete(),
             Some("Hold"),
-            Would(Fate::Held),
+            Would(ObjectFate::Held),
         ),
         (
             "of a pod",
@@ -177,18 +184,18 @@ fn jobs_without_a_queue_are_found() {
             of_cron,
             none(),
             None,
-            Would(Fate::Ignored),
+            Would(ObjectFate::Ignored),
         ),
     ]);
 }
 
 #[test]
 fn pods_and_what_makes_them_are_found() {
-    let pod = &kind("", "Pod", Counts::OfPod);
+    let pod = &kind("", "Pod", CountingLabel::OfPod);
     let path = "/spec/jobTemplate/metadata";
-    let cron = &kind("batch", "CronJob", Counts::OfTemplate(path));
+    let cron = &kind("batch", "CronJob", CountingLabel::OfTemplate(path));
     let path = "/spec/template/metadata";
-    let set = &kind("apps", "ReplicaSet", Counts::OfTemplate(path));
+    let set = &kind("apps", "ReplicaSet", CountingLabel::OfTemplate(path));
     let (none, spec) = (|| json!({}), || json!({"spec": {}}));
     let made = json!({"spec": {"jobTemplate": {"metadata": queue()}}});
     let of = |kind: &str| owned("apps/v1", kind);
@@ -199,7 +206,7 @@ fn pods_and_what_makes_them_are_found() {
             none(),
             none(),
             Some("Hold"),
-            Would(Fate::Held),
+            Would(ObjectFate::Held),
         ),
         (
             "of a Job",
@@ -239,7 +246,7 @@ fn pods_and_what_makes_them_are_found() {
             queue(),
             spec(),
             Some("Hold"),
-            Would(Fate::Held),
+            Would(ObjectFate::Held),
         ),
         ("a CronJob", cron, none(), made, Some("Hold"), Nothing),
         (
@@ -248,7 +255,7 @@ fn pods_and_what_makes_them_are_found() {
             none(),
             spec(),
             Some("Default"),
-            Would(Fate::Refused),
+            Would(ObjectFate::Refused),
         ),
         (
             "of a Deployment without a JobKind",
@@ -280,11 +287,11 @@ fn pods_and_what_makes_them_are_found() {
 /// The queue of a template is named by an alias as that of an object is.
 #[test]
 fn an_alias_names_a_queue_where_the_label_does() {
-    let job = kind("batch", "Job", Counts::Own);
+    let job = kind("batch", "Job", CountingLabel::Own);
     let cron = kind(
         "batch",
         "CronJob",
-        Counts::OfTemplate("/spec/jobTemplate/metadata"),
+        CountingLabel::OfTemplate("/spec/jobTemplate/metadata"),
     );
     let metadata =
         json!({"name": "x", "namespace": "n", "labels": {"kueue.x-k8s.io/queue-name": "q"}});

@@ -8,7 +8,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::{JoinError, spawn_blocking};
 use tokio::time::timeout;
 
-use super::super::clock::Clock;
+use super::super::clock::EstimateClock;
 use super::super::export::{Besides, export_with};
 use super::super::jobs::{Job, State};
 use super::super::outcome::LiveError;
@@ -42,7 +42,7 @@ pub async fn estimate_starts(
         return Ok(());
     }
     let seen = seen(client, tell).await;
-    let mut clock = Clock::new();
+    let mut clock = EstimateClock::new();
     let notes = play_starts(seen, jobs, assumed, |plays| clock.goes_on(plays, tell));
     for note in notes {
         tell(Told::Note(note))?;
@@ -68,7 +68,7 @@ pub async fn estimate_starts_beside(
     }
     let seen = seen(client, tell).await;
     let playing = spawn_blocking(move || {
-        let mut clock = Clock::new();
+        let mut clock = EstimateClock::new();
         let notes = play_starts(seen, &mut jobs, &assumed, |plays| clock.has_time(plays));
         drop(under_way);
         (jobs, notes)
