@@ -92,7 +92,7 @@ fn compile_partial(
             at("field"),
             path.clone(),
             rule.to_string(),
-        ))
+        ));
     });
     Some(Partial {
         annotation: annotation.clone(),
