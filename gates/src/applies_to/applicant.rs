@@ -118,7 +118,7 @@ impl Totals {
                 let sum = totals.requests.entry(name.clone()).or_default();
                 let more = nanos.checked_mul(set.count.into());
                 let more = more.and_then(|more| sum.checked_add(more));
-                *sum = more.ok_or_else(|| NotKnown::TooLarge(name.to_string()))?;
+                *sum = more.ok_or_else(|| NotKnown::TooLarge(name.clone()))?;
             }
         }
         Ok(totals)
