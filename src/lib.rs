@@ -33,6 +33,7 @@ mod visibility;
 pub use api::client::Clients;
 pub use process::args::{Args, Command, CommandLine, ConfigCommand, log};
 pub use process::clock;
+pub use process::invariants::violated;
 pub use process::metrics::definitions as metrics;
 pub use run::{Identity, Replica, run};
 pub use sluice_configuration::Configuration;

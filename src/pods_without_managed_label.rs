@@ -47,7 +47,7 @@ const CONCURRENCY: usize = 16;
 
 /// What the search depends on.
 #[derive(Clone)]
-pub struct Basis {
+pub struct SearchBasis {
     /// The labels that name a queue.
     pub queue_labels: Vec<String>,
     /// Where Sluice runs: nobody waits in a queue there.
@@ -57,7 +57,12 @@ pub struct Basis {
 }
 
 /// Searches until `stop`.
-pub fn keep(clients: &Clients, basis: &Basis, metrics: &Arc<Metrics>, stop: &CancellationToken) {
+pub fn keep(
+    clients: &Clients,
+    basis: &SearchBasis,
+    metrics: &Arc<Metrics>,
+    stop: &CancellationToken,
+) {
     for label in &basis.queue_labels {
         let search = Search {
             basis: basis.clone(),
@@ -87,7 +92,7 @@ async fn until(time: Option<Instant>) {
 
 /// The pods with one label.
 struct Search {
-    basis: Basis,
+    basis: SearchBasis,
     read: Client,
     write: Client,
     metrics: Arc<Metrics>,
@@ -252,7 +257,7 @@ mod tests {
         term.extend(Moment::from_millis(u64::MAX));
         let metrics = Arc::new(Metrics::new());
         let search = Search {
-            basis: Basis {
+            basis: SearchBasis {
                 queue_labels: Vec::new(),
                 namespace: "sluice-system".to_owned(),
                 term,

@@ -2,7 +2,8 @@
 //! and says what ends the process; it decides nothing.
 //!
 //! Webhooks, their certificate and their policy run on every replica. The controller runs on the one
-//! that holds the Lease; a process that loses the Lease ends and starts anew with fresh lists.
+//! that holds the Lease; a process that loses the Lease ends and starts anew with fresh lists. So does one that has
+//! violated an invariant: it gives the Lease back first.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -23,7 +24,7 @@ use sluice_webhooks::{
 };
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, watch};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
@@ -51,6 +52,9 @@ use crate::visibility::{
 
 /// How long the controller may take to end what it has under way.
 const STEP_DOWN: Duration = Duration::from_secs(20);
+/// How long a process lasts whose term was ended by a violated invariant, so that its metrics are read once more: longer
+/// than the default `scrape_interval` of Prometheus, a minute.
+const VIOLATIONS_SHOWN: Duration = Duration::from_secs(75);
 
 /// Runs until the process is told to stop, or has to end.
 ///
@@ -319,7 +323,7 @@ impl Replica {
 
     /// Starts to keep what the webhooks judge by in step with the JobKinds.
     pub fn follow_kinds(&self) {
-        let basis = policy::Basis {
+        let basis = policy::PolicyBasis {
             queue_labels: self.options.queue_labels.clone(),
             queue_gates: self.options.queue_gates.clone(),
             key_aliases: self.options.key_aliases.clone(),
@@ -345,7 +349,7 @@ impl Replica {
     /// Waits for the Lease and controls while it is held.
     ///
     /// # Errors
-    /// The Lease is lost, or the controller ended: the process is to end, and to start anew.
+    /// The Lease is lost or was given back, or the controller ended: the process is to end, and to start anew.
     pub async fn lead(&mut self, stop: CancellationToken) -> Result<()> {
         let election = &mut self.election;
         if !election.acquire(&stop).await {
@@ -354,13 +358,13 @@ impl Replica {
         info!("leading");
         self.metrics.process.leader(true);
         let step_down = stop.child_token();
-        let basis = pods_without_managed_label::Basis {
+        let basis = pods_without_managed_label::SearchBasis {
             queue_labels: self.manifests.queue_labels.clone(),
             namespace: self.identity.namespace.clone(),
             term: election.term(),
         };
         pods_without_managed_label::keep(&self.clients, &basis, &self.metrics, &step_down);
-        let basis = webhook_rules::Basis {
+        let basis = webhook_rules::RulesBasis {
             options: self.manifests.clone(),
             policy: self.policy.clone(),
             notices: self.notices.clone(),
@@ -392,19 +396,25 @@ impl Replica {
         self.pulse.beat();
         let running = controller.run(settings, self.pulse.clone(), step_down.clone());
         let controlling = tokio::spawn(running);
-        election.keep(&self.pulse, &stop).await;
+        election.keep(&self.pulse, &step_down).await;
+        let has_lost = !step_down.is_cancelled();
         step_down.cancel();
         let ended = timeout(STEP_DOWN, controlling).await;
         let ended =
             ended.context("the controller hangs: ending, so that another replica takes over")?;
         let ended = ended.context("the controller ended")?;
         self.metrics.process.leader(false);
-        if stop.is_cancelled() {
-            election.release().await;
-            return ended;
+        if has_lost && !stop.is_cancelled() {
+            ended?;
+            anyhow::bail!("the lease is lost: ending, to restart with fresh lists");
         }
+        election.release().await;
         ended?;
-        anyhow::bail!("the lease is lost: ending, to restart with fresh lists")
+        if stop.is_cancelled() {
+            return Ok(());
+        }
+        stop.run_until_cancelled(sleep(VIOLATIONS_SHOWN)).await;
+        anyhow::bail!("an invariant was violated: ending, to restart with fresh lists")
     }
 }
 

@@ -286,31 +286,31 @@ const ROWS: [Row<'_>; 24] = [
         (10, &[("resource", "jobs")]),
         18,
     ),
-    // Until that pod is restarted, which need not lead.
+    // An hour longer than that process, which need not lead.
     (
         "SluiceInvariantViolated",
         &[
             (
                 "sluice_invariant_violations_total{pod=\"sluice-a\"}",
-                "0x3 1x90 0x9",
+                "0x3 1x2 0x103",
             ),
             (
                 "sluice_invariant_violations_total{pod=\"sluice-b\"}",
                 "0x110",
             ),
         ],
-        (80, &[POD]),
-        98,
+        (60, &[POD]),
+        70,
     ),
     // It was found before the process was seen first.
     (
         "SluiceInvariantViolated",
         &[(
             "sluice_invariant_violations_total{pod=\"sluice-a\"}",
-            "_x2 1x90 stale",
+            "_x2 1x2 stale",
         )],
-        (10, &[POD]),
-        98,
+        (60, &[POD]),
+        70,
     ),
     (
         "SluiceConfigurationRefused",

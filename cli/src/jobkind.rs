@@ -1,5 +1,6 @@
 //! `kubectl sluice jobkind check`: from the command line to what it says. No cluster is asked.
 
+use std::io;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
@@ -129,11 +130,11 @@ impl Check {
     }
 
     /// The result in the form that the user asked for.
-    pub fn show(&self, checked: &Checked) -> Result<String, String> {
+    pub fn show(&self, checked: &Checked) -> io::Result<String> {
         match self.output {
             None => Ok(print::text(&checked.report, &checked.rules)),
-            Some(Format::Json) => print::json(&checked.report),
-            Some(Format::Yaml) => print::yaml(&checked.report),
+            Some(Format::Json) => print::json(&checked.report).map_err(io::Error::other),
+            Some(Format::Yaml) => print::yaml(&checked.report).map_err(io::Error::other),
         }
     }
 }

@@ -170,7 +170,7 @@ fn check(command: &jobkind::Check) -> ExitCode {
         Ok(checked) => checked,
         Err(errors) => return failed(FAILED, errors),
     };
-    let shown = command.show(&checked).map_err(io::Error::other);
+    let shown = command.show(&checked);
     if let Err(error) = shown.and_then(|text| write(&text)) {
         return failed(FAILED, [unwritable(error)]);
     }

@@ -6,20 +6,19 @@ use sluice_crds::{JobKindSpec, PartialAdmission, PodSetRule, WhenAbsent};
 use sluice_kinds::metadata::api_version;
 
 use crate::report::{
-    GatesState, HoldReport, JobKindReport, ObjectReport, PodSetReport, Report, Seen,
+    GatesState, HoldReport, JobKindReport, ObjectReport, PodSetReport, Report, SeenObject,
 };
 use crate::rules::{Rules, name_of_kind};
 use crate::table::{NONE, columns, fields, lines};
 
 /// The report as JSON.
-pub fn json(report: &Report) -> Result<String, String> {
-    let text = serde_json::to_string_pretty(report).map_err(|error| error.to_string())?;
-    Ok(text + "\n")
+pub fn json(report: &Report) -> serde_json::Result<String> {
+    Ok(serde_json::to_string_pretty(report)? + "\n")
 }
 
 /// The report as YAML.
-pub fn yaml(report: &Report) -> Result<String, String> {
-    serde_saphyr::to_string(report).map_err(|error| error.to_string())
+pub fn yaml(report: &Report) -> Result<String, serde_saphyr::ser::Error> {
+    serde_saphyr::to_string(report)
 }
 
 /// The report for people. The rules of JobKinds are listed if there is nothing but JobKinds.
@@ -181,7 +180,7 @@ fn elsewhere(pods_of: &[String]) -> String {
     }
 }
 
-fn gates(seen: &Seen) -> String {
+fn gates(seen: &SeenObject) -> String {
     match seen.gates.state {
         GatesState::None => NONE.to_owned(),
         GatesState::Held => seen.gates.names.join(", "),
@@ -189,7 +188,7 @@ fn gates(seen: &Seen) -> String {
     }
 }
 
-fn held_by(seen: &Seen) -> String {
+fn held_by(seen: &SeenObject) -> String {
     let how = match seen.hold {
         HoldReport::Suspend => "its suspend field",
         HoldReport::Pods => "scheduling gates on its pods, released together",
@@ -206,7 +205,7 @@ fn known(truth: Option<bool>) -> String {
     truth.map_or_else(|| "unknown".to_owned(), |truth| truth.to_string())
 }
 
-fn finished(seen: &Seen) -> String {
+fn finished(seen: &SeenObject) -> String {
     let how = match seen.succeeded {
         None => return known(seen.finished),
         Some(true) => "succeeded",
@@ -218,7 +217,7 @@ fn finished(seen: &Seen) -> String {
     }
 }
 
-fn pod_sets(seen: &Seen, sets: &[PodSetReport]) -> String {
+fn pod_sets(seen: &SeenObject, sets: &[PodSetReport]) -> String {
     let headers = [
         "NAME",
         "COUNT",

@@ -12,7 +12,9 @@ use sluice_kinds::view::{LabelledQueue, PodSetView, QueueLabels, bad_min_counts}
 use sluice_kinds::{CompiledKind, HeldMark, Hold, Problem};
 
 use crate::input::Document;
-use crate::report::{Gates, GatesState, HoldReport, ObjectReport, PodSetReport, Requests, Seen};
+use crate::report::{
+    GatesState, HoldReport, ObjectGates, ObjectReport, PodSetReport, Quantities, SeenObject,
+};
 use crate::rules::{self, Rules};
 
 /// What Sluice sees of the object in `document` through that of the `rules` which is for its kind.
@@ -63,12 +65,12 @@ pub fn pod(document: &Document, queue_labels: &QueueLabels) -> ObjectReport {
     });
     let gates = gates(&document.value).unwrap_or_else(|found| {
         problems.extend(found);
-        Gates {
+        ObjectGates {
             state: GatesState::Invalid,
             names: Vec::new(),
         }
     });
-    let seen = Seen {
+    let seen = SeenObject {
         queue,
         gates,
         hold: HoldReport::Pods,
@@ -79,7 +81,7 @@ pub fn pod(document: &Document, queue_labels: &QueueLabels) -> ObjectReport {
         succeeded: None,
         message: String::new(),
         total_count: 1,
-        total_requests: Requests::default(),
+        total_requests: Quantities::default(),
         pods_of: Vec::new(),
         resource_claim_templates: Vec::new(),
         pod_sets: None,
@@ -156,7 +158,7 @@ fn see(
     kind: &CompiledKind,
     queue_labels: &QueueLabels,
     problems: &mut Vec<Problem>,
-) -> Seen {
+) -> SeenObject {
     let mut tell = |problem: Problem| problems.push(problem);
     let queue = queue(object, queue_labels).unwrap_or_else(|problem| {
         tell(problem);
@@ -164,7 +166,7 @@ fn see(
     });
     let gates = gates(object).unwrap_or_else(|found| {
         found.into_iter().for_each(&mut tell);
-        Gates {
+        ObjectGates {
             state: GatesState::Invalid,
             names: Vec::new(),
         }
@@ -206,7 +208,7 @@ fn see(
         })
     });
     let ended = finished.as_ref().and_then(Option::as_ref);
-    Seen {
+    SeenObject {
         queue,
         gates,
         hold: hold.into(),
@@ -247,16 +249,16 @@ fn queue(object: &Value, queue_labels: &QueueLabels) -> Result<Option<String>, P
 }
 
 /// The gates of the object, if its annotations keep to the rules.
-fn gates(object: &Value) -> Result<Gates, Vec<Problem>> {
+fn gates(object: &Value) -> Result<ObjectGates, Vec<Problem>> {
     let state = gates::read(&gates::gate_annotations(object));
     let names = state.names().map(ToString::to_string).collect();
     match state {
         GateState::Invalid(problems) => Err(problems),
-        GateState::None => Ok(Gates {
+        GateState::None => Ok(ObjectGates {
             state: GatesState::None,
             names,
         }),
-        GateState::Held(_) => Ok(Gates {
+        GateState::Held(_) => Ok(ObjectGates {
             state: GatesState::Held,
             names,
         }),
@@ -300,7 +302,7 @@ fn totals(views: &[PodSetView]) -> Result<Amounts, Problem> {
     Ok(totals)
 }
 
-fn shown(amounts: &Amounts) -> Requests {
+fn shown(amounts: &Amounts) -> Quantities {
     let text =
         |(name, nanos): (&String, &i128)| (name.clone(), Quantity::of(name, *nanos).to_string());
     amounts.iter().map(text).collect()

@@ -58,7 +58,7 @@ pub struct ObjectReport {
     pub job_kind: Option<String>,
     /// What Sluice sees; none if it is not read.
     #[serde(flatten)]
-    pub seen: Option<Seen>,
+    pub seen: Option<SeenObject>,
     /// All that is wrong with it.
     pub problems: Vec<String>,
 }
@@ -66,11 +66,11 @@ pub struct ObjectReport {
 /// What Sluice sees of an object. What can't be read is missing, and told as a problem.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Seen {
+pub struct SeenObject {
     /// The LocalQueue that its label names.
     pub queue: Option<String>,
     /// Its gates.
-    pub gates: Gates,
+    pub gates: ObjectGates,
     /// How it waits.
     pub hold: HoldReport,
     /// Whether it is suspended.
@@ -93,7 +93,7 @@ pub struct Seen {
     /// How many pods it has in all.
     pub total_count: u64,
     /// What they all request.
-    pub total_requests: Requests,
+    pub total_requests: Quantities,
     /// The ResourceClaimTemplates whose devices they claim, which are not counted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub resource_claim_templates: Vec<String>,
@@ -102,7 +102,7 @@ pub struct Seen {
 /// The gates of an object.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Gates {
+pub struct ObjectGates {
     /// Whether there are any.
     pub state: GatesState,
     /// Their names, sorted. None if they are invalid.
@@ -132,7 +132,7 @@ pub enum HoldReport {
 }
 
 /// Quantities by resource.
-pub type Requests = BTreeMap<String, String>;
+pub type Quantities = BTreeMap<String, String>;
 
 /// A set of equal pods.
 #[derive(Debug, Clone, Serialize)]
@@ -146,9 +146,9 @@ pub struct PodSetReport {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_count: Option<u32>,
     /// What one pod requests, as the scheduler counts it.
-    pub requests: Requests,
+    pub requests: Quantities,
     /// What all of them request.
-    pub total_requests: Requests,
+    pub total_requests: Quantities,
     /// The nodeSelector of the template.
     pub node_selector: BTreeMap<String, String>,
     /// The tolerations of the template.

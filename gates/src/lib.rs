@@ -24,7 +24,7 @@ pub use after::compiled::CompiledAfter;
 pub use after::dependency::{Dependency, NamedBy, WrongScope};
 pub use after::rule::{DependencyRule, GroupKind, Outcome};
 pub use after::waiting::Waiting;
-pub use applies_to::applicant::{Applicant, Applies, Totals};
+pub use applies_to::applicant::{Applicant, Applies, NotKnown, Totals};
 pub use applies_to::compiled::CompiledAppliesTo;
 pub use compiled_gate::CompiledGate;
 pub use enforcement::exception::Exception;

@@ -26,6 +26,7 @@ mod pod_sets;
 mod read;
 
 pub use expression::condition::Condition;
+pub use expression::error::EvaluationError;
 pub use expression::types::Type;
 pub use field::location::Location;
 pub use field::problem::Problem;

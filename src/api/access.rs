@@ -15,7 +15,7 @@ use k8s_openapi::api::authorization::v1::{
 };
 use kube::Client;
 use kube::api::{Api, PostParams};
-use sluice_webhooks::{Access, Permission, Right, UserInfo};
+use sluice_webhooks::{Access, Permission, Right, Unanswered, UserInfo};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
 
@@ -25,6 +25,10 @@ use crate::api::lookup;
 /// Longest time for one answer, the wait for a turn included: whoever lifts a gate waits, and the webhook has 3 s for
 /// all.
 const DEADLINE: Duration = Duration::from_secs(1);
+/// What is told of a question that has no answer by then.
+const NO_REPLY: Unanswered = Unanswered::NoReply {
+    seconds: DEADLINE.as_secs(),
+};
 /// How long an answer counts.
 const KEPT_FOR: Duration = Duration::from_secs(5);
 /// Answers that are kept.
@@ -34,8 +38,6 @@ const KEPT_MAX: usize = 1024;
 const KEPT_BYTES_MAX: usize = 8 << 10;
 /// Questions to the API server at the same time.
 const CONCURRENCY: usize = 32;
-/// What is told of questions beyond those.
-const TOO_MANY: &str = "too many such questions came at once";
 /// Questions that may come at once: an edit in each of a thousand namespaces.
 const ALLOWED_AT_ONCE: u32 = 1024;
 /// After this long one more may come: 200 a second.
@@ -89,7 +91,7 @@ impl Authorizer {
             return permission(is_allowed);
         }
         if !self.is_within(&question.right.namespace) {
-            return Permission::Unknown(TOO_MANY.to_owned());
+            return Permission::Unknown(Unanswered::TooMany.to_string());
         }
         // An answer says what was so when the question was sent, or later.
         let asked = Instant::now();
@@ -98,8 +100,8 @@ impl Authorizer {
                 self.answers(|answers| answers.put(question, asked, is_allowed));
                 permission(is_allowed)
             }
-            Ok(Err(why)) => Permission::Unknown(why),
-            Err(_) => Permission::Unknown(no_reply()),
+            Ok(Err(why)) => Permission::Unknown(why.to_string()),
+            Err(_) => Permission::Unknown(NO_REPLY.to_string()),
         }
     }
 
@@ -109,28 +111,26 @@ impl Authorizer {
     }
 
     /// The resource of a kind, as the API server serves it.
-    async fn find(&self, group: &str, kind: &str) -> Result<Option<String>, String> {
+    async fn find(&self, group: &str, kind: &str) -> Result<Option<String>, Unanswered> {
         if !self.is_within("") {
-            return Err(TOO_MANY.to_owned());
+            return Err(Unanswered::TooMany);
         }
         let find = async {
-            let _turn = self.turns.acquire().await.map_err(|e| e.to_string())?;
+            let _turn = self.turns.acquire().await.map_err(failed)?;
             let found = lookup::resource(&self.client, group, kind).await;
-            found.map_err(|e| e.to_string())
+            found.map_err(failed)
         };
-        timeout(DEADLINE, find)
-            .await
-            .unwrap_or_else(|_| Err(no_reply()))
+        timeout(DEADLINE, find).await.unwrap_or(Err(NO_REPLY))
     }
 
     /// Two who ask the same at the same time both do.
-    async fn ask(&self, question: &Question) -> Result<bool, String> {
-        let _turn = self.turns.acquire().await.map_err(|e| e.to_string())?;
+    async fn ask(&self, question: &Question) -> Result<bool, Unanswered> {
+        let _turn = self.turns.acquire().await.map_err(failed)?;
         let reviews: Api<SubjectAccessReview> = Api::all(self.client.clone());
         let review = review(question);
         let reply = reviews.create(&PostParams::default(), &review).await;
-        let status = reply.map_err(|e| e.to_string())?.status;
-        let status = status.ok_or("the reply says nothing")?;
+        let status = reply.map_err(failed)?.status;
+        let status = status.ok_or_else(|| failed("the reply says nothing"))?;
         Ok(status.allowed && status.denied != Some(true))
     }
 
@@ -155,7 +155,7 @@ impl Access for Authorizer {
         &'a self,
         group: &'a str,
         kind: &'a str,
-    ) -> Pin<Box<dyn Future<Output = Result<Option<String>, String>> + Send + 'a>> {
+    ) -> Pin<Box<dyn Future<Output = Result<Option<String>, Unanswered>> + Send + 'a>> {
         Box::pin(self.find(group, kind))
     }
 }
@@ -200,8 +200,8 @@ impl Answers {
     }
 }
 
-fn no_reply() -> String {
-    format!("no reply within {} s", DEADLINE.as_secs())
+fn failed(why: impl ToString) -> Unanswered {
+    Unanswered::Failed(why.to_string())
 }
 
 fn permission(is_allowed: bool) -> Permission {

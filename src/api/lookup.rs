@@ -19,7 +19,7 @@ const DEADLINE: Duration = Duration::from_secs(5);
 
 /// What was found out about an owner.
 #[derive(Debug)]
-pub enum Found {
+pub enum FoundOwner {
     /// Its metadata.
     Object(Box<ObjectMeta>),
     /// There is no such object.
@@ -31,7 +31,7 @@ pub enum Found {
 }
 
 /// What an object of this namespace says owns it.
-pub async fn look_up(client: &Client, namespace: &str, owner: &OwnerRef) -> Found {
+pub async fn look_up(client: &Client, namespace: &str, owner: &OwnerRef) -> FoundOwner {
     let (group, version) = owner.group_version();
     // A reference is what its writer says: only what can be a path is asked for.
     let parts = [group, version, &owner.kind, &owner.name];
@@ -42,36 +42,36 @@ pub async fn look_up(client: &Client, namespace: &str, owner: &OwnerRef) -> Foun
     };
     let is_named = !version.is_empty() && !owner.kind.is_empty() && !owner.name.is_empty();
     if !parts.iter().all(is_plain) || !is_named {
-        return Found::Gone;
+        return FoundOwner::Gone;
     }
     let kind = GroupVersionKind::gvk(group, version, &owner.kind);
     let resource = ApiResource::from_gvk(&kind);
     let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &resource);
     match timeout(DEADLINE, api.get_metadata(&owner.name)).await {
         Ok(Ok(found)) if found.metadata.uid.as_deref() == Some(&*owner.uid) => {
-            Found::Object(Box::new(found.metadata))
+            FoundOwner::Object(Box::new(found.metadata))
         }
         // Another one by its name.
-        Ok(Ok(_)) => Found::Gone,
+        Ok(Ok(_)) => FoundOwner::Gone,
         Ok(Err(error)) => match ApiAnswer::of(&error) {
-            ApiAnswer::NotFound => Found::Gone,
+            ApiAnswer::NotFound => FoundOwner::Gone,
             // The API server asks for rights first: of a kind that it does not serve it says the same.
             ApiAnswer::Forbidden => match is_served(client, &kind).await {
-                Some(false) => Found::Gone,
+                Some(false) => FoundOwner::Gone,
                 Some(true) => {
                     warn!(kind = %owner.kind, namespace, name = %owner.name, error = %words(&error),
                         "may not be read, so its children are not recognised");
-                    Found::Unreadable
+                    FoundOwner::Unreadable
                 }
-                None => Found::Unanswered,
+                None => FoundOwner::Unanswered,
             },
-            ApiAnswer::Conflict | ApiAnswer::Refused => Found::Unreadable,
+            ApiAnswer::Conflict | ApiAnswer::Refused => FoundOwner::Unreadable,
             ApiAnswer::Throttled | ApiAnswer::Unknown => {
                 debug!(%error, "an owner can't be read");
-                Found::Unanswered
+                FoundOwner::Unanswered
             }
         },
-        Err(_) => Found::Unanswered,
+        Err(_) => FoundOwner::Unanswered,
     }
 }
 

@@ -10,6 +10,7 @@ use http::header::ACCEPT;
 use kube::Client;
 use serde_json::Value;
 use sluice_webhooks::{Published, Schemas};
+use thiserror::Error;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
 
@@ -43,6 +44,27 @@ pub fn place(group: &str, version: &str) -> String {
     }
 }
 
+/// Why a document is not there.
+#[derive(Debug, Error)]
+pub enum SchemaError {
+    /// It can't be read.
+    #[error("{0}")]
+    Unreadable(Box<dyn std::error::Error + Send + Sync>),
+    /// It is too large.
+    #[error("it has more than {DOCUMENT_BYTES_MAX} bytes")]
+    TooLarge,
+    /// Nothing is published of this group and version.
+    #[error("{0} is not published yet")]
+    NotListed(String),
+    /// Nothing is published there.
+    #[error("nothing is published at {0}")]
+    NotThere(String),
+}
+
+fn unreadable(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> SchemaError {
+    SchemaError::Unreadable(error.into())
+}
+
 /// Reads schemas from the API server.
 pub struct OpenApi {
     client: Client,
@@ -64,31 +86,31 @@ impl OpenApi {
     ///
     /// # Errors
     /// It can't be read, or is too large.
-    pub async fn get(&self, path: &str) -> Result<Option<Value>, String> {
-        let _turn = self.turns.acquire().await.map_err(|e| e.to_string())?;
+    pub async fn get(&self, path: &str) -> Result<Option<Value>, SchemaError> {
+        let _turn = self.turns.acquire().await.map_err(unreadable)?;
         let request = Request::get(path).header(ACCEPT, "application/json");
-        let request = request.body(Vec::new()).map_err(|e| e.to_string())?;
+        let request = request.body(Vec::new()).map_err(unreadable)?;
         let body = match self.client.request_stream(request).await {
             Ok(body) => body,
             Err(error) if ApiAnswer::of(&error) == ApiAnswer::NotFound => return Ok(None),
-            Err(error) => return Err(error.to_string()),
+            Err(error) => return Err(unreadable(error)),
         };
         let mut text = Vec::new();
         // One byte more tells too large from just large enough.
         let mut body = Box::pin(body).take(DOCUMENT_BYTES_MAX + 1);
         let size = body.read_to_end(&mut text).await;
-        let size = size.map_err(|e| e.to_string())?;
+        let size = size.map_err(unreadable)?;
         if DOCUMENT_BYTES_MAX < size as u64 {
-            return Err(format!("it has more than {DOCUMENT_BYTES_MAX} bytes"));
+            return Err(SchemaError::TooLarge);
         }
         let parsed = if text.len() < PARSED_HERE_MAX {
             serde_json::from_slice::<Value>(&text)
         } else {
             let parse = move || serde_json::from_slice::<Value>(&text);
             let parsed = tokio::task::spawn_blocking(parse).await;
-            parsed.map_err(|e| e.to_string())?
+            parsed.map_err(unreadable)?
         };
-        Ok(Some(parsed.map_err(|e| e.to_string())?))
+        Ok(Some(parsed.map_err(unreadable)?))
     }
 }
 
@@ -106,7 +128,7 @@ impl Schemas for OpenApi {
             match timeout(DEADLINE, self.get(&path)).await {
                 Ok(Ok(Some(document))) => Published::Document(document),
                 Ok(Ok(None)) => Published::NotServed,
-                Ok(Err(why)) => Published::Unreadable(why),
+                Ok(Err(why)) => Published::Unreadable(why.to_string()),
                 Err(_) => {
                     Published::Unreadable(format!("no reply within {} s", DEADLINE.as_secs()))
                 }

@@ -31,7 +31,7 @@ use crate::process::answer::ApiAnswer;
 use crate::process::clock::Moment;
 use crate::process::metrics::Metrics;
 use crate::process::term::Term;
-use failure::{Failure, deadline};
+use failure::{RequestFailure, deadline};
 use patches::{spec_patch, status_patch};
 pub use reply::Reply;
 pub use words::operation;
@@ -195,7 +195,7 @@ impl Writer {
         &self,
         api: &Api<Stored<DynamicObject>>,
         name: &str,
-        sent: Result<Stored<DynamicObject>, Failure>,
+        sent: Result<Stored<DynamicObject>, RequestFailure>,
     ) -> Reply {
         match sent {
             Ok(Stored(object)) => Reply::Done(Some(Box::new(object))),
@@ -319,10 +319,10 @@ async fn delete(api: &Api<Stored<DynamicObject>>, name: &str, uid: String) -> Re
 async fn read(
     api: &Api<Stored<DynamicObject>>,
     name: &str,
-) -> Result<Option<DynamicObject>, Failure> {
+) -> Result<Option<DynamicObject>, RequestFailure> {
     match deadline(api.get(name)).await {
         Ok(Stored(object)) => Ok(Some(object)),
-        Err(Failure::Api(status))
+        Err(RequestFailure::Api(status))
             if ApiAnswer::of_status(&status) == ApiAnswer::NotFound
                 && status
                     .details

@@ -38,9 +38,12 @@ impl Cluster {
         object: Option<&DynamicObject>,
     ) -> Result<Effect, Unreadable> {
         let changed = self.take_in(source, namespace, name, object);
-        changed.map_err(|error| match object {
-            Some(object) => self.unreadable(source, (namespace, name), object, error),
-            None => Unreadable::gone(error),
+        changed.map_err(|error| {
+            let error = error.to_string();
+            match object {
+                Some(object) => self.unreadable(source, (namespace, name), object, error),
+                None => Unreadable::gone(error),
+            }
         })
     }
 

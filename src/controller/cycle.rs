@@ -9,7 +9,7 @@ use crate::cache::Subject;
 use crate::controller::decisions::evictions::Preempting;
 use crate::plan::engine_state::time;
 use crate::process::clock::Now;
-use crate::process::invariants;
+use crate::process::invariants::{self, Remedy};
 
 impl Controller {
     /// Plans what has changed or is due, lets the engine decide, and returns what is to be done.
@@ -52,13 +52,10 @@ impl Controller {
             .metrics
             .process
             .time_decision(|| self.engine.decide(now));
-        let violations = self.engine.invariant_violations();
-        let violations = violations.saturating_add(invariants::found());
-        if self.metrics.process.violations(violations) {
-            error!(
-                violations,
-                "an invariant was violated, and quota may be given twice: restart the leader, then report this with the log"
-            );
+        self.judge_violations();
+        if self.must_end_term() {
+            // They may give quota twice.
+            return;
         }
         let mut preempting = Preempting::new();
         for decision in decisions {
@@ -71,5 +68,26 @@ impl Controller {
         }
         self.tell_preempting(preempting);
         self.take_back_ended_terms();
+    }
+
+    /// Counts states that must not occur, and tells of them.
+    fn judge_violations(&mut self) {
+        let (found, by_engine) = (invariants::found(), self.engine.invariant_violations());
+        let is_new = (self.metrics.process).violations(found.saturating_add(by_engine));
+        match self.violations.judge(found, by_engine, self.now) {
+            Remedy::Wait(left) if is_new => error!(
+                "an invariant was violated, and quota may be given twice: the term ends in {} s, so that the next leader builds its state anew; report this with the log",
+                left.as_secs()
+            ),
+            Remedy::EndTerm => error!(
+                "an invariant was violated, and quota may be given twice: the term ends, so that the next leader builds its state anew; report this with the log"
+            ),
+            Remedy::None | Remedy::Wait(_) => {}
+        }
+    }
+
+    /// Whether the process is to lead no longer.
+    pub(super) fn must_end_term(&self) -> bool {
+        self.violations.end_term()
     }
 }

@@ -36,6 +36,7 @@
 //! | `GoneMembers` | pods of groups that are gone: those that had succeeded, and whose they were | `decisions/gone_members.rs` |
 //! | `Recorder`, `PendingReasons`, `Reports`, `Statuses`, `UnreadableObjects` | what users have been told | `reports/` |
 //! | `FinishedJobs` | how long jobs ran and when they came, for estimates | `sluice_estimates` |
+//! | `TermViolations` | whether a state was found that must not occur | `crate::process::invariants` |
 //! | `Decided`, `Levels` | what metrics are made of | `reports/turns.rs`, `reports/levels.rs` |
 //!
 //! Must not know clients or clocks but in `shell`. Uses all other folders.
@@ -83,6 +84,7 @@ use crate::cache::{ObjectCache, Subject, Uid};
 use crate::jobkinds::webhook_rules::Rules;
 use crate::plan::{Note, engine_state};
 use crate::process::clock::Now;
+use crate::process::invariants::{self, TermViolations};
 use crate::process::metrics::Metrics;
 use crate::process::recorded_times::Sight;
 use crate::process::term::TermName;
@@ -100,10 +102,10 @@ use decisions::stalls::Expected;
 use decisions::unreleased::Unreleased;
 use decisions::unused_quota::UnusedQuota;
 use gates::{Counters, Satisfied};
-use intake::owners::{OwnerAnswer, Owners, Question};
+use intake::owners::{OwnerAnswer, OwnerQuestion, Owners};
 use intake::pods::PodLabels;
 use intake::rereads::{ReadAgain, Reread, Rereads};
-use kinds::{Kinds, Order, Reading, Report};
+use kinds::{KindReport, Kinds, Order, ReadingBasis};
 use lists::Lists;
 use observe::Seen;
 use reports::events::Recorder;
@@ -177,7 +179,7 @@ enum Input {
     /// A job was asked for once more.
     ReadAgain(ReadAgain),
     /// The task of a JobKind has found something out.
-    KindReport(Report),
+    KindReport(KindReport),
     /// The watch of what gates wait for has found something out.
     DependencyReport(DependencyReport),
     /// The configuration has other settings now.
@@ -193,9 +195,9 @@ enum Output {
     /// Suspend a child of a queued object.
     SuspendChild(Box<ChildSuspension>),
     /// Write a status.
-    WriteStatus(statuses::Report),
+    WriteStatus(statuses::StatusReport),
     /// Find out what an owner is.
-    LookUpOwner(Question),
+    LookUpOwner(OwnerQuestion),
     /// Read a job once more.
     ReadAgain(Reread),
     /// Start or end the task of a JobKind.
@@ -247,6 +249,7 @@ pub struct Controller {
     unreadable: UnreadableObjects,
     levels: Levels,
     finished: Arc<FinishedJobs>,
+    violations: TermViolations,
 }
 
 impl Controller {
@@ -266,7 +269,7 @@ impl Controller {
         if cluster.devices.are_counted() {
             sources.insert(Source::ResourceClaimTemplate);
         }
-        let reading = Reading {
+        let reading = ReadingBasis {
             queue_labels: options.queue_labels.clone(),
             queue_gates: options.queue_gates,
             key_aliases: options.key_aliases.into(),
@@ -306,6 +309,7 @@ impl Controller {
             unreadable: UnreadableObjects::default(),
             levels: Levels::new(options.local_queue_metrics),
             finished: Arc::default(),
+            violations: TermViolations::new(invariants::found(), now),
             metrics,
             recorder: Recorder::default(),
             now,

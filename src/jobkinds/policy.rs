@@ -39,7 +39,7 @@ pub const TAKEN: &str = "AlreadyManaged";
 const OBSERVATIONS_MAX: usize = 64;
 
 /// What the policy is made of besides JobKinds.
-pub struct Basis {
+pub struct PolicyBasis {
     /// The labels that name a queue.
     pub queue_labels: QueueLabels,
     /// The names of the queue gate.
@@ -74,7 +74,7 @@ struct KnownGate {
 pub async fn follow(
     clients: Clients,
     metrics: Arc<Metrics>,
-    basis: Basis,
+    basis: PolicyBasis,
     policy: Arc<ArcSwap<Policy>>,
     is_listed: Arc<AtomicBool>,
 ) {
@@ -105,7 +105,7 @@ pub async fn follow(
 
 /// What the watches have shown of all that the policy is made of.
 struct WatchedPolicy {
-    basis: Basis,
+    basis: PolicyBasis,
     kinds: Followed<Kinds>,
     gates: Followed<Gates>,
     namespaces: Followed<Namespaces>,
@@ -116,7 +116,7 @@ struct WatchedPolicy {
 }
 
 impl WatchedPolicy {
-    fn new(basis: Basis) -> Self {
+    fn new(basis: PolicyBasis) -> Self {
         Self {
             basis,
             kinds: Followed::default(),

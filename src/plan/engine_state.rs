@@ -18,7 +18,7 @@ use crate::cache::{JobRecord, PodRecord, Subject, WorkloadRecord};
 use crate::plan::evictions::stall::pod_in_time_until;
 use crate::plan::evictions::unused_quota;
 use crate::plan::workload::{Fit, covers};
-use crate::plan::writes::plan_and_notes::Now;
+use crate::plan::writes::plan_and_notes::Present;
 use crate::process::hashing::HashMap;
 
 /// What an admission does not use.
@@ -154,7 +154,7 @@ pub struct PodSituation<'a> {
     /// Whether nothing but its record keeps it from being admitted.
     pub may_wait: &'a dyn Fn() -> bool,
     /// The present.
-    pub now: Now,
+    pub now: Present,
 }
 
 /// The state of a pod that has a workload of its own: it has usage once Sluice's gate is removed.

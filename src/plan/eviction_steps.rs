@@ -20,7 +20,7 @@ use crate::plan::workload::pending_reason::NotReserved;
 use crate::plan::workload::placement;
 use crate::plan::workload::{self, Next};
 use crate::plan::write_builders::{status_write, suspend_write, update_spec};
-use crate::plan::writes::plan_and_notes::{Note, Now, Plan};
+use crate::plan::writes::plan_and_notes::{Note, Plan, Present};
 use crate::plan::writes::write::{JobPatch, JobPurpose, StatusPurpose, Write};
 
 /// An evicted job: suspend it, wait until its pods are gone, give its templates back, free
@@ -119,7 +119,7 @@ pub(super) fn paused_text(situation: &JobSituation<'_>) -> String {
 }
 
 /// Tells a job to give its quota back that its user has suspended.
-pub(super) fn evict_paused(key: &WorkloadKey, record: &WorkloadRecord, now: Now) -> Plan {
+pub(super) fn evict_paused(key: &WorkloadKey, record: &WorkloadRecord, now: Present) -> Plan {
     let cause = Cause::paused();
     let status = workload::evicted(record, &cause, now);
     status_write(key, record, status, StatusPurpose::Evict)
@@ -131,7 +131,7 @@ pub(super) fn requeue(
     key: &WorkloadKey,
     record: &WorkloadRecord,
     backoff: Backoff,
-    now: Now,
+    now: Present,
 ) -> Plan {
     let next = match backoff {
         Backoff::For(wait) => Next::QueueAfter(wait),
@@ -160,7 +160,7 @@ pub(super) fn requeue(
         .and_note(Note::normal(event::REQUEUED, text))
 }
 
-pub(super) fn evict_changed(key: &WorkloadKey, record: &WorkloadRecord, now: Now) -> Plan {
+pub(super) fn evict_changed(key: &WorkloadKey, record: &WorkloadRecord, now: Present) -> Plan {
     let message =
         "The job requests more than it holds quota for: queued again with the new requests";
     evict(
@@ -176,7 +176,7 @@ pub(super) fn evict_unlabelled(
     key: &WorkloadKey,
     record: &WorkloadRecord,
     pod_set: &str,
-    now: Now,
+    now: Present,
 ) -> Plan {
     let message = format!(
         "The label {MANAGED_LABEL} was removed from the pod template of pod set {pod_set:?}, and pods without it can't be counted: queued again"
@@ -190,7 +190,7 @@ pub(super) fn evict_unlabelled(
 }
 
 /// Evicts a job that names another queue, or none, since it was admitted, and that is not released yet.
-pub(super) fn evict_from_queue(key: &WorkloadKey, record: &WorkloadRecord, now: Now) -> Plan {
+pub(super) fn evict_from_queue(key: &WorkloadKey, record: &WorkloadRecord, now: Present) -> Plan {
     let queue = &record.spec.queue_name;
     let message = format!(
         "The job does not name LocalQueue {queue:?} any more, through which it was admitted"
@@ -208,7 +208,7 @@ pub(super) fn evict_refused(
     key: &WorkloadKey,
     record: &WorkloadRecord,
     refusals: &[Problem],
-    now: Now,
+    now: Present,
 ) -> Plan {
     let why = summarize(refusals);
     let message =
@@ -236,7 +236,7 @@ pub(super) fn evict_missing_class(
 }
 
 /// Evicts a job whose pods came back that had ended for good by what it said.
-pub(super) fn evict_returned(key: &WorkloadKey, record: &WorkloadRecord, now: Now) -> Plan {
+pub(super) fn evict_returned(key: &WorkloadKey, record: &WorkloadRecord, now: Present) -> Plan {
     let message = "More pods run than quota is reserved for, because pods reported as finished were started again: queued again with all pods";
     evict(
         key,
@@ -247,7 +247,12 @@ pub(super) fn evict_returned(key: &WorkloadKey, record: &WorkloadRecord, now: No
 }
 
 /// Tells a job to go because of itself.
-pub(super) fn evict(key: &WorkloadKey, record: &WorkloadRecord, cause: &Cause, now: Now) -> Plan {
+pub(super) fn evict(
+    key: &WorkloadKey,
+    record: &WorkloadRecord,
+    cause: &Cause,
+    now: Present,
+) -> Plan {
     let status = workload::evicted(record, cause, now);
     status_write(key, record, status, StatusPurpose::Evict)
         .and_note(Note::warning(event::EVICTED, cause.message.as_str()))

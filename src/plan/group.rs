@@ -19,7 +19,7 @@ use sluice_crds::{
 use sluice_kinds::pod::{PodGroup, PodPhase};
 use sluice_kinds::view::{Finished, LabelledQueue};
 
-use self::changes::Change;
+use self::changes::GroupChange;
 use self::members::{counted, pod_sets};
 pub use self::members::{gates_left, is_ready, present, role_of};
 use crate::cache::conditions;
@@ -31,7 +31,7 @@ use crate::plan::place_in_queue::{self, PlaceOf};
 use crate::plan::workload;
 use crate::plan::workload::priority::{NoPriority, Priority};
 use crate::plan::write_builders::{delete_workload, status_write, update_spec};
-use crate::plan::writes::plan_and_notes::{Note, Now, Plan};
+use crate::plan::writes::plan_and_notes::{Note, Plan, Present};
 use crate::plan::writes::write::{StatusPurpose, Write};
 
 /// For how long an admitted group keeps its quota without pods: a controller that restarts a group makes the first pod as
@@ -79,7 +79,7 @@ pub struct GroupSituation<'a> {
     /// Where a pod takes its place that had this gate.
     pub place_of: PlaceOf<'a>,
     /// The present.
-    pub now: Now,
+    pub now: Present,
 }
 
 /// What to do about a group. Which of its pods are released is said by [`crate::plan::pod::releases`].
@@ -167,7 +167,9 @@ fn waiting(situation: &GroupSituation<'_>, first: &PodRecord, group: &PodGroup) 
     }
     let pod_sets = match pod_sets(pods, total) {
         Ok(pod_sets) => pod_sets,
-        Err(problem) => return Plan::note(Note::warning(event::INVALID_POD_SETS, problem)),
+        Err(problem) => {
+            return Plan::note(Note::warning(event::INVALID_POD_SETS, problem.to_string()));
+        }
     };
     let record = workload.map(|(_, record)| record);
     let place = taken(situation, first, record);
@@ -287,8 +289,8 @@ fn follow(
         ..
     } = situation;
     let plan = match changes::change(pods, *live_pods, record, priority)? {
-        Change::Evict(cause) => evict(key, record, &cause, *now),
-        Change::Priority(spec) => Plan::write(Write::UpdateWorkloadSpec {
+        GroupChange::Evict(cause) => evict(key, record, &cause, *now),
+        GroupChange::Priority(spec) => Plan::write(Write::UpdateWorkloadSpec {
             key: key.clone(),
             revision: record.revision,
             spec: Box::new(spec),
@@ -297,7 +299,7 @@ fn follow(
     Some(plan)
 }
 
-fn evict(key: &WorkloadKey, record: &WorkloadRecord, cause: &Cause, now: Now) -> Plan {
+fn evict(key: &WorkloadKey, record: &WorkloadRecord, cause: &Cause, now: Present) -> Plan {
     let status = workload::evicted(record, cause, now);
     status_write(key, record, status, StatusPurpose::Evict).and_note(cause.note())
 }
@@ -336,7 +338,7 @@ pub fn keeps_quota_for(record: &WorkloadRecord, absent_for: Duration) -> Option<
 }
 
 /// For how long the Workload of a group without pods stays, if it does.
-pub fn kept_for(record: &WorkloadRecord, now: Now) -> Option<Duration> {
+pub fn kept_for(record: &WorkloadRecord, now: Present) -> Option<Duration> {
     // It gave its quota back then. `Requeued` may have been false before.
     let requeued = record.since(ConditionType::QuotaReserved)?;
     let was_evicted = conditions::is_true(&record.status.conditions, ConditionType::Evicted)

@@ -8,7 +8,7 @@ use sluice_kinds::gates::{Gate, Lifted};
 
 use crate::cache::held::Gated;
 use crate::plan::gates::action::{GateAction, GateNow};
-use crate::plan::writes::plan_and_notes::Now;
+use crate::plan::writes::plan_and_notes::Present;
 
 /// Says where an object takes its place for which this gate was lifted.
 pub type PlaceOf<'a> = &'a dyn Fn(&Gate) -> QueuePlace;
@@ -19,7 +19,7 @@ pub fn of(gate: Option<&GateNow>) -> QueuePlace {
 }
 
 /// When the object takes its place. A gate that was lifted at a time that nobody knows was lifted `now`.
-pub fn taken(gated: Gated<'_>, place_of: PlaceOf<'_>, now: Now) -> Option<Timestamp> {
+pub fn taken(gated: Gated<'_>, place_of: PlaceOf<'_>, now: Present) -> Option<Timestamp> {
     gated.created.max(lifted(gated, place_of, now))
 }
 
@@ -28,14 +28,14 @@ pub fn taken_by_pod(
     pod: Gated<'_>,
     owner: Option<Gated<'_>>,
     place_of: PlaceOf<'_>,
-    now: Now,
+    now: Present,
 ) -> Option<Timestamp> {
     let of_owner = owner.and_then(|owner| lifted(owner, place_of, now));
     taken(pod, place_of, now).max(of_owner)
 }
 
 /// When the last gate was lifted from it that says where it takes its place.
-fn lifted(gated: Gated<'_>, place_of: PlaceOf<'_>, now: Now) -> Option<Timestamp> {
+fn lifted(gated: Gated<'_>, place_of: PlaceOf<'_>, now: Present) -> Option<Timestamp> {
     let lifted = when_lifted(gated, place_of);
     let lifted = lifted.map(|lifted| lifted.at.unwrap_or(now));
     lifted.map(in_seconds).max()
@@ -54,7 +54,7 @@ pub fn kept(recorded: Option<Timestamp>, created: Option<Timestamp>) -> Option<T
 
 /// Has the object keep that a gate was lifted `now`, where its place depends on that and nobody knows when it was:
 /// admission policies know no time.
-pub fn complete(gated: Gated<'_>, place_of: PlaceOf<'_>, now: Now) -> Option<GateAction> {
+pub fn complete(gated: Gated<'_>, place_of: PlaceOf<'_>, now: Present) -> Option<GateAction> {
     when_lifted(gated, place_of).find(|lifted| lifted.at.is_none())?;
     let lifted = gated.kept.lifted.iter().cloned().map(|mut lifted| {
         let is_own = lifted.uid.as_deref() == Some(&**gated.uid);

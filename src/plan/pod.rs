@@ -21,7 +21,7 @@ use crate::cache::{JobRecord, PodKey, PodRecord, Subject, Uid};
 use crate::plan::gates::action::{self, GateAction, GateNow};
 use crate::plan::group;
 use crate::plan::place_in_queue;
-use crate::plan::writes::plan_and_notes::{Note, Now};
+use crate::plan::writes::plan_and_notes::{Note, Present};
 use crate::plan::writes::write::{PodPurpose, Write};
 use crate::process::hashing::HashSet;
 
@@ -175,7 +175,7 @@ pub fn act_on_gates(
     key: &PodKey,
     pod: &PodRecord,
     gate: &dyn Fn(&Gate) -> Option<GateNow>,
-    now: Now,
+    now: Present,
 ) -> Option<(Write, Vec<Note>)> {
     let place_of = |name: &Gate| place_in_queue::of(gate(name).as_ref());
     let is_queued = pod.mode != PodMode::Child && pod.queue_gate.is_some();
@@ -344,7 +344,7 @@ pub fn releases<'a>(
         waiting.sort_by(|one, other| {
             (one.pod.created, &one.pod.uid).cmp(&(other.pod.created, &other.pod.uid))
         });
-        // A pod that rests after a failure keeps its place, or another would take it meanwhile and
+        // A pod that backs off after a failure keeps its place, or another would take it meanwhile and
         // there would be one too many.
         let next = waiting.into_iter().take(unused);
         let ready = next.filter(|member| !member.is_busy);

@@ -8,7 +8,7 @@ use sluice_kinds::view::PodSetView;
 
 use crate::cache::WorkloadRecord;
 use crate::cache::conditions::{self, ConditionUpdate};
-use crate::plan::writes::plan_and_notes::{Note, Now};
+use crate::plan::writes::plan_and_notes::{Note, Present};
 
 /// What is said of a job that should have pods, and has had none for long.
 const NO_PODS: &str = "It is admitted, and has had no pods for 5 minutes: its other events and its status may say why; if they say nothing, its controller may not run. It keeps its quota, unless spec.reservation of its ClusterQueue limits that";
@@ -43,7 +43,7 @@ pub struct Told<'a> {
 }
 
 /// The status of an admitted Workload whose job runs, if the job tells something new.
-pub fn report(record: &WorkloadRecord, told: &Told<'_>, now: Now) -> Option<WorkloadStatus> {
+pub fn report(record: &WorkloadRecord, told: &Told<'_>, now: Present) -> Option<WorkloadStatus> {
     let mut status = record.status.clone();
     if let Some(is_ready) = told.ready
         && let Some(update) =

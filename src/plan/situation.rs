@@ -11,7 +11,7 @@ use crate::plan::evictions::requeue_backoff::Backoff;
 use crate::plan::gates::action::GateNow;
 use crate::plan::progress::LivePods;
 use crate::plan::workload::priority::{NoPriority, Priority};
-use crate::plan::writes::plan_and_notes::Now;
+use crate::plan::writes::plan_and_notes::Present;
 use crate::plan::writes::write::{JobPatch, JobPurpose, Write, is_change};
 
 /// All that the plan for a job depends on.
@@ -24,7 +24,7 @@ pub struct JobSituation<'a> {
     /// Its kind.
     pub kind: &'a CompiledKind,
     /// The object that has its pods, if its kind has none of its own and that object is there.
-    pub child: Option<Child<'a>>,
+    pub child: Option<ChildWithPods<'a>>,
     /// Its Workload, if there is one.
     pub workload: Option<(&'a WorkloadKey, &'a WorkloadRecord)>,
     /// Whether its namespace is being deleted.
@@ -51,13 +51,13 @@ pub struct JobSituation<'a> {
     /// Its priority, or why that can't be known.
     pub priority: &'a dyn Fn() -> Result<Priority, NoPriority>,
     /// The present.
-    pub now: Now,
+    pub now: Present,
 }
 
 /// An object that has the pods of its owner. Its own controller suspends it and releases it, as its
 /// owner says.
 #[derive(Debug, Clone, Copy)]
-pub struct Child<'a> {
+pub struct ChildWithPods<'a> {
     /// Where it is.
     pub key: &'a JobKey,
     /// The object.
@@ -66,7 +66,7 @@ pub struct Child<'a> {
     pub kind: &'a CompiledKind,
 }
 
-impl Child<'_> {
+impl ChildWithPods<'_> {
     /// Whether pods of it run or may still be made.
     pub(super) fn is_active(&self) -> bool {
         let reading = self.job.reading.as_ref();

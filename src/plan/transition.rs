@@ -19,7 +19,7 @@ const BY_USER: &str = "User";
 
 /// A turn in the life of a Workload.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Turn {
+pub enum Transition {
     /// It holds quota, and its job may run.
     Admitted,
     /// All its pods are ready.
@@ -50,7 +50,7 @@ pub enum Turn {
     },
 }
 
-impl Turn {
+impl Transition {
     /// The turn in one word, as logs have it.
     pub fn as_str(&self) -> &'static str {
         match self {
@@ -77,38 +77,38 @@ impl Turn {
 }
 
 /// What has become of a Workload between two observations of it. `backoff` is what was to become of it if it was evicted.
-pub fn turns(before: &WorkloadRecord, after: &WorkloadRecord, backoff: Backoff) -> Vec<Turn> {
+pub fn turns(before: &WorkloadRecord, after: &WorkloadRecord, backoff: Backoff) -> Vec<Transition> {
     let mut turns = Vec::new();
     match (before.spec.active, after.spec.active) {
-        (true, false) => turns.push(Turn::Deactivated {
+        (true, false) => turns.push(Transition::Deactivated {
             reason: deactivated_by(before, backoff),
         }),
-        (false, true) => turns.push(Turn::Reactivated),
+        (false, true) => turns.push(Transition::Reactivated),
         (true, true) | (false, false) => {}
     }
     let holds = |record: &WorkloadRecord| record.status.admission.is_some();
     if !holds(before) && holds(after) && !after.is_finished() {
-        turns.push(Turn::Admitted);
+        turns.push(Transition::Admitted);
     }
     // A pod that was replaced is no new start.
     let has_recovered = reason(after, ConditionType::PodsReady) == RECOVERED;
     if is_new(before, after, ConditionType::PodsReady) && !has_recovered && !after.is_evicting() {
-        turns.push(Turn::Ready);
+        turns.push(Transition::Ready);
     }
     if !before.is_evicting() && after.is_evicting() {
         let preempted = reason(after, ConditionType::Evicted) == eviction::PREEMPTED;
-        turns.push(Turn::Evicted {
+        turns.push(Transition::Evicted {
             reason: reason(after, ConditionType::Evicted),
             preempted: preempted.then(|| reason(after, ConditionType::Preempted)),
         });
     }
     if holds(before) && !holds(after) && !after.is_finished() && before.is_evicting() {
-        turns.push(Turn::Requeued {
+        turns.push(Transition::Requeued {
             reason: reason(after, ConditionType::QuotaReserved),
         });
     }
     if is_new(before, after, ConditionType::Finished) {
-        turns.push(Turn::Finished {
+        turns.push(Transition::Finished {
             reason: reason(after, ConditionType::Finished),
         });
     }
@@ -274,7 +274,9 @@ mod tests {
                 .iter()
                 .map(|turn| {
                     let right = match turn {
-                        Turn::Evicted { preempted, .. } => preempted.as_deref().unwrap_or_default(),
+                        Transition::Evicted { preempted, .. } => {
+                            preempted.as_deref().unwrap_or_default()
+                        }
                         _ => "",
                     };
                     let text = [turn.as_str(), turn.reason(), right].join(" ");
@@ -304,8 +306,8 @@ mod tests {
             let mut after = before.clone();
             after.spec.active = false;
             let told = turns(&before, &after, backoff);
-            assert_eq!(told, [Turn::Deactivated { reason }], "{backoff:?}");
-            assert_eq!(turns(&after, &before, backoff), [Turn::Reactivated]);
+            assert_eq!(told, [Transition::Deactivated { reason }], "{backoff:?}");
+            assert_eq!(turns(&after, &before, backoff), [Transition::Reactivated]);
         }
     }
 

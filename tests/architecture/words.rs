@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::sources::{identifiers, of_crate};
+use crate::{CRATES, PLUGIN};
 
 /// Words that have another one in the glossary of docs/architecture.md. No identifier contains them.
 const RETIRED: &str = "account accounts bid bids charge charged charges claim claimed claims contest door \
@@ -53,6 +54,28 @@ fn the_name_of_a_type_is_given_once() {
         }
     }
     assert!(known.len() > 50, "the sources were not read");
+}
+
+/// What a file offers to others has a name that nothing else in its crate has. The plugin's subcommands share some.
+#[test]
+fn the_name_of_a_type_for_others_is_given_once() {
+    for folder in CRATES.into_iter().filter(|folder| *folder != PLUGIN) {
+        let mut known: BTreeMap<String, String> = BTreeMap::new();
+        for source in of_crate(folder) {
+            let lines = source.code.lines().map(str::trim_start);
+            for line in lines.filter(|line| line.starts_with("pub")) {
+                let words: Vec<&str> = identifiers(line).collect();
+                let is_type = |word: &&str| matches!(*word, "struct" | "enum" | "trait" | "type");
+                let name = words.iter().position(is_type);
+                let Some(name) = name.and_then(|at| words.get(at + 1)) else {
+                    continue;
+                };
+                if let Some(other) = known.insert((*name).to_owned(), source.path.clone()) {
+                    panic!("{folder}: {name} is in {other} and in {}", source.path);
+                }
+            }
+        }
+    }
 }
 
 /// `is_ready(&mut self)` that begins something is not read as what it does.

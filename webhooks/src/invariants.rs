@@ -11,12 +11,12 @@ static FOUND: AtomicU64 = AtomicU64::new(0);
 
 /// A state has been found that `invariant` rules out.
 pub fn violated(invariant: &str) {
-    debug_assert!(false, "violated: {invariant}");
     FOUND.fetch_add(1, Ordering::Relaxed);
     error!(
         invariant,
         "an invariant was violated: report this with the log"
     );
+    debug_assert!(false, "violated: {invariant}");
 }
 
 /// How many such states have been found.

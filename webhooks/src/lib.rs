@@ -36,7 +36,7 @@ mod server;
 #[cfg(test)]
 mod tests;
 
-pub use admission::access::{Access, Permission, Right};
+pub use admission::access::{Access, Permission, Right, Unanswered};
 pub use admission::observer::{Answered, Observer, Report, ReviewOutcome, Webhook};
 pub use admission::policy::Policy;
 pub use admission::queue_states::{

@@ -9,7 +9,7 @@ use sluice_crds::{ENFORCEMENT_LABEL, QUEUE_NAME_LABEL};
 use sluice_kinds::{CompiledKind, gates};
 use sluice_webhooks::GroupVersionKind;
 
-use super::judge::{Fate, Judge};
+use super::judge::{ObjectFate, Judge};
 use crate::cluster::Resource;
 
 /// Kinds without a JobKind whose pods are judged with an object that is listed, or are never judged.
@@ -24,14 +24,14 @@ pub(super) type NamespaceLabels = BTreeMap<String, Arc<BTreeMap<String, String>>
 #[derive(Debug)]
 pub(super) struct Kind {
     pub(super) resource: Resource,
-    pub(super) counts: Counts,
+    pub(super) counts: CountingLabel,
     /// How its objects are read; None if no JobKind declares it, or one that can't be used.
     pub(super) rules: Option<Arc<CompiledKind>>,
 }
 
 /// Which label counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Counts {
+pub(super) enum CountingLabel {
     /// The object's own.
     Own,
     /// The object's own; it is a pod.
@@ -42,7 +42,7 @@ pub(super) enum Counts {
 
 /// An object that names no queue.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Finding {
+pub(super) struct UnqueuedObject {
     pub(super) namespace: String,
     /// `job.batch/train`.
     pub(super) object: String,
@@ -50,18 +50,18 @@ pub(super) struct Finding {
     pub(super) enforcement: Option<String>,
     /// The field that names the queue: `metadata.labels[sluice.dev/queue-name]`.
     pub(super) field: String,
-    pub(super) state: State,
+    pub(super) state: ObjectState,
 }
 
 /// How such an object stands.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum State {
+pub(super) enum ObjectState {
     /// It is held until it names one.
     Held,
     /// It runs, or may, and this would become of it if it were created now.
-    WouldBe(Fate),
+    WouldBe(ObjectFate),
     /// The same, unless an exception covers whoever creates it.
-    WouldBeUnlessExcepted(Fate),
+    WouldBeUnlessExcepted(ObjectFate),
     /// No JobKind declares the kind that made it.
     MadeBy(String),
 }
@@ -76,7 +76,7 @@ pub(super) struct Auditor {
 impl Auditor {
     /// One for these namespaces and kinds.
     pub(super) fn new(namespaces: NamespaceLabels, kinds: &[Kind], judge: Judge) -> Self {
-        let declared = kinds.iter().filter(|kind| kind.counts == Counts::Own);
+        let declared = kinds.iter().filter(|kind| kind.counts == CountingLabel::Own);
         let name = |kind: &Kind| {
             (
                 kind.resource.api.group.clone(),
@@ -91,7 +91,7 @@ impl Auditor {
     }
 
     /// What is found about an object of this kind, if it needs a queue and names none.
-    pub(super) fn find(&self, kind: &Kind, object: &DynamicObject) -> Option<Finding> {
+    pub(super) fn find(&self, kind: &Kind, object: &DynamicObject) -> Option<UnqueuedObject> {
         let namespace = object.namespace()?;
         let labels = self.namespaces.get(&namespace)?;
         let (group, owner) = controller(object).unzip();
@@ -102,17 +102,17 @@ impl Auditor {
             _ if self.judge.is_never_managed(&namespace) => return None,
             _ if self.names_queue(kind, object) => return None,
             _ if is_declared || has_ended(kind, object) => return None,
-            (Counts::OfPod, Some(owner)) if MAKE_PODS.contains(&owner) => return None,
-            (Counts::OfPod, Some(owner)) => State::MadeBy(owner.to_owned()),
-            (Counts::OfTemplate(_), Some(owner)) if runs_pods(kind, object) => {
-                State::MadeBy(owner.to_owned())
+            (CountingLabel::OfPod, Some(owner)) if MAKE_PODS.contains(&owner) => return None,
+            (CountingLabel::OfPod, Some(owner)) => ObjectState::MadeBy(owner.to_owned()),
+            (CountingLabel::OfTemplate(_), Some(owner)) if runs_pods(kind, object) => {
+                ObjectState::MadeBy(owner.to_owned())
             }
             // Of a pod: the worker StatefulSets of a LeaderWorkerSet. What the pod belongs to is listed.
-            (Counts::OfTemplate(_), Some(_)) | (Counts::Own, Some("Pod")) => return None,
-            _ if is_held(object) => State::Held,
+            (CountingLabel::OfTemplate(_), Some(_)) | (CountingLabel::Own, Some("Pod")) => return None,
+            _ if is_held(object) => ObjectState::Held,
             _ => self.would_be(kind, &namespace, object),
         };
-        Some(Finding {
+        Some(UnqueuedObject {
             object: format!("{}/{}", kind.resource.name, object.name_any()),
             enforcement: labels.get(ENFORCEMENT_LABEL).cloned(),
             field: field(kind),
@@ -121,7 +121,7 @@ impl Auditor {
         })
     }
 
-    fn would_be(&self, kind: &Kind, namespace: &str, object: &DynamicObject) -> State {
+    fn would_be(&self, kind: &Kind, namespace: &str, object: &DynamicObject) -> ObjectState {
         let api = &kind.resource.api;
         let kind = GroupVersionKind {
             group: api.group.clone(),
@@ -130,18 +130,18 @@ impl Auditor {
         };
         let object = serde_json::to_value(object).unwrap_or_default();
         match self.judge.fate(&kind, namespace, object) {
-            (fate, true) => State::WouldBeUnlessExcepted(fate),
-            (fate, false) => State::WouldBe(fate),
+            (fate, true) => ObjectState::WouldBeUnlessExcepted(fate),
+            (fate, false) => ObjectState::WouldBe(fate),
         }
     }
 
     fn names_queue(&self, kind: &Kind, object: &DynamicObject) -> bool {
         match kind.counts {
-            Counts::Own | Counts::OfPod => {
+            CountingLabel::Own | CountingLabel::OfPod => {
                 let metadata = serde_json::to_value(&object.metadata).unwrap_or_default();
                 self.judge.names_queue(&metadata)
             }
-            Counts::OfTemplate(path) => {
+            CountingLabel::OfTemplate(path) => {
                 let metadata = object.data.pointer(path);
                 metadata.is_some_and(|metadata| self.judge.names_queue(metadata))
             }
@@ -152,8 +152,8 @@ impl Auditor {
 /// The field by which an object of this kind names a queue.
 fn field(kind: &Kind) -> String {
     let metadata = match kind.counts {
-        Counts::Own | Counts::OfPod => "/metadata",
-        Counts::OfTemplate(path) => path,
+        CountingLabel::Own | CountingLabel::OfPod => "/metadata",
+        CountingLabel::OfTemplate(path) => path,
     };
     let metadata = metadata.trim_start_matches('/').replace('/', ".");
     format!("{metadata}.labels[{QUEUE_NAME_LABEL}]")

@@ -15,7 +15,7 @@ use sluice_webhooks::{GroupVersionKind, Policy, Surroundings, review};
 
 /// What would become of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Fate {
+pub(super) enum ObjectFate {
     Queued,
     Held,
     Refused,
@@ -102,7 +102,7 @@ impl Judge {
         kind: &GroupVersionKind,
         namespace: &str,
         mut object: Value,
-    ) -> (Fate, bool) {
+    ) -> (ObjectFate, bool) {
         let api_version = match kind.group.as_str() {
             "" => kind.version.clone(),
             group => format!("{group}/{}", kind.version),
@@ -122,16 +122,16 @@ impl Judge {
             &self.for_anybody
         };
         let Some(enforced) = required(&self.without_exceptions) else {
-            return (Fate::Ignored, false);
+            return (ObjectFate::Ignored, false);
         };
         if required(policy).is_none() {
-            return (Fate::Excepted, false);
+            return (ObjectFate::Excepted, false);
         }
         let fate = match enforced.unlabelled {
-            Unlabelled::Ignore => Fate::Ignored,
-            Unlabelled::Refuse => Fate::Refused,
-            Unlabelled::Default => Fate::Queued,
-            Unlabelled::Hold => Fate::Held,
+            Unlabelled::Ignore => ObjectFate::Ignored,
+            Unlabelled::Refuse => ObjectFate::Refused,
+            Unlabelled::Default => ObjectFate::Queued,
+            Unlabelled::Hold => ObjectFate::Held,
         };
         (fate, !is_known && required(&self.for_somebody).is_none())
     }

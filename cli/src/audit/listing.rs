@@ -11,7 +11,7 @@ use sluice_configuration::Configuration;
 use sluice_crds::WorkloadPriorityClass;
 use sluice_webhooks::Surroundings;
 
-use super::finding::{Counts, Kind, NamespaceLabels};
+use super::finding::{CountingLabel, Kind, NamespaceLabels};
 use crate::cluster::{ClusterError, Served, answer, declared, pages};
 
 /// Kinds of Kubernetes that make jobs or pods, with the path of the metadata of what they make.
@@ -42,7 +42,7 @@ pub(super) async fn kinds(client: &Client) -> Result<Vec<Kind>, ClusterError> {
     let mut kinds: Vec<Kind> = declared
         .map(|kind| Kind {
             resource: kind.resource,
-            counts: Counts::Own,
+            counts: CountingLabel::Own,
             rules: kind.rules.map(Arc::new),
         })
         .collect();
@@ -52,7 +52,7 @@ pub(super) async fn kinds(client: &Client) -> Result<Vec<Kind>, ClusterError> {
         if let Some(resource) = served.of_kind(group, "v1", kind).filter(|_| !is_declared) {
             kinds.push(Kind {
                 resource,
-                counts: Counts::OfTemplate(path),
+                counts: CountingLabel::OfTemplate(path),
                 rules: None,
             });
         }
@@ -60,7 +60,7 @@ pub(super) async fn kinds(client: &Client) -> Result<Vec<Kind>, ClusterError> {
     if let Some(resource) = served.of_kind("", "v1", "Pod") {
         kinds.push(Kind {
             resource,
-            counts: Counts::OfPod,
+            counts: CountingLabel::OfPod,
             rules: None,
         });
     }
@@ -115,7 +115,7 @@ pub(super) async fn objects(
 ) -> Result<Vec<DynamicObject>, ClusterError> {
     let api = kind.resource.objects(client, namespace);
     let mut params = ListParams::default();
-    if kind.counts == Counts::OfPod {
+    if kind.counts == CountingLabel::OfPod {
         params = params.fields("status.phase!=Succeeded,status.phase!=Failed");
     }
     pages::list(&format!("list {}", kind.resource.name), &api, params).await

@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-use super::finding::{Finding, State};
-use super::judge::Fate;
+use super::finding::{UnqueuedObject, ObjectState};
+use super::judge::ObjectFate;
 use super::outcome::AuditError;
 use crate::cluster::Format;
 use crate::table::{NONE, columns};
@@ -26,7 +26,7 @@ struct Row<'a> {
 }
 
 /// The findings in the form that was asked for.
-pub(super) fn shown(findings: &[Finding], format: Option<Format>) -> Result<String, AuditError> {
+pub(super) fn shown(findings: &[UnqueuedObject], format: Option<Format>) -> Result<String, AuditError> {
     let unprintable = |error: &dyn std::error::Error| AuditError::Unprintable(error.to_string());
     let rows: Vec<Row<'_>> = findings.iter().map(Row::of).collect();
     match format {
@@ -40,13 +40,13 @@ pub(super) fn shown(findings: &[Finding], format: Option<Format>) -> Result<Stri
 }
 
 /// The findings as a table; a wide one says where a queue is to be named.
-fn table(findings: &[Finding], is_wide: bool) -> String {
+fn table(findings: &[UnqueuedObject], is_wide: bool) -> String {
     if findings.is_empty() {
         return "Every object names a queue.\n".to_owned();
     }
     let mut headers = vec!["NAMESPACE", "OBJECT", "ENFORCEMENT", "WITHOUT A QUEUE"];
     headers.extend(is_wide.then_some("FIELD"));
-    let row = |finding: &Finding| {
+    let row = |finding: &UnqueuedObject| {
         let enforcement = finding.enforcement.clone();
         let mut row = vec![
             finding.namespace.clone(),
@@ -62,7 +62,7 @@ fn table(findings: &[Finding], is_wide: bool) -> String {
 }
 
 impl<'a> Row<'a> {
-    fn of(finding: &'a Finding) -> Self {
+    fn of(finding: &'a UnqueuedObject) -> Self {
         Self {
             namespace: &finding.namespace,
             object: &finding.object,
@@ -74,23 +74,23 @@ impl<'a> Row<'a> {
     }
 }
 
-impl State {
+impl ObjectState {
     fn word(&self) -> &'static str {
         match self {
             Self::Held => "Held",
             Self::WouldBe(fate) | Self::WouldBeUnlessExcepted(fate) => match fate {
-                Fate::Queued => "WouldBeQueued",
-                Fate::Held => "WouldBeHeld",
-                Fate::Refused => "WouldBeRefused",
-                Fate::Excepted => "Excepted",
-                Fate::Ignored => "Ignored",
+                ObjectFate::Queued => "WouldBeQueued",
+                ObjectFate::Held => "WouldBeHeld",
+                ObjectFate::Refused => "WouldBeRefused",
+                ObjectFate::Excepted => "Excepted",
+                ObjectFate::Ignored => "Ignored",
             },
             Self::MadeBy(_) => "NoJobKind",
         }
     }
 }
 
-impl std::fmt::Display for State {
+impl std::fmt::Display for ObjectState {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Held => f.write_str("held"),
@@ -103,7 +103,7 @@ impl std::fmt::Display for State {
     }
 }
 
-impl Fate {
+impl ObjectFate {
     fn text(self) -> &'static str {
         match self {
             Self::Queued => "would be queued in the default LocalQueue",
@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn findings_are_shown_in_each_form() {
-        let finding = |object: &str, enforcement: Option<&str>, path: &str, state| Finding {
+        let finding = |object: &str, enforcement: Option<&str>, path: &str, state| UnqueuedObject {
             namespace: "team-a".to_owned(),
             object: object.to_owned(),
             enforcement: enforcement.map(str::to_owned),
@@ -135,14 +135,14 @@ mod tests {
                 "cronjob.batch/nightly",
                 Some("Hold"),
                 "spec.jobTemplate.metadata",
-                State::WouldBe(Fate::Held),
+                ObjectState::WouldBe(ObjectFate::Held),
             ),
-            finding("pod/x", None, "metadata", State::MadeBy("Train".to_owned())),
+            finding("pod/x", None, "metadata", ObjectState::MadeBy("Train".to_owned())),
             finding(
                 "pod/y",
                 None,
                 "metadata",
-                State::WouldBeUnlessExcepted(Fate::Refused),
+                ObjectState::WouldBeUnlessExcepted(ObjectFate::Refused),
             ),
         ];
         let all = [

@@ -22,7 +22,7 @@ use std::time::Duration;
 use clap::{Args, Command, ValueEnum};
 
 use self::candidate::Candidate;
-use self::words::Asked;
+use self::words::AskedWords;
 use crate::table::printable;
 
 /// The word with which shells ask. It is cobra's.
@@ -92,7 +92,7 @@ pub fn complete(plugin: Command, typed: &[String]) -> String {
 
 /// The names that the cluster has, as far as it tells them in time. A credential plugin that hangs holds its thread, and
 /// not who waits.
-fn live(asked: &Asked) -> Vec<Candidate> {
+fn live(asked: &AskedWords) -> Vec<Candidate> {
     let Some(names) = asked.names.clone() else {
         return Vec::new();
     };

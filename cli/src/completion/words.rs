@@ -10,7 +10,7 @@ use super::candidate::Candidate;
 
 /// What may stand where something is typed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Asked {
+pub struct AskedWords {
     /// What is typed of it.
     pub current: String,
     /// What is known without a cluster.
@@ -65,7 +65,7 @@ struct Line<'a> {
 }
 
 /// What the last word of `typed` may be; none if the words before it say nothing that is known.
-pub fn asked(mut plugin: Command, typed: &[String]) -> Option<Asked> {
+pub fn asked(mut plugin: Command, typed: &[String]) -> Option<AskedWords> {
     plugin.build();
     let (current, before) = typed.split_last()?;
     let mut line = Line {
@@ -157,7 +157,7 @@ impl<'a> Line<'a> {
     }
 
     /// What the next word may be of which `current` is typed.
-    fn ask(self, current: &str) -> Option<Asked> {
+    fn ask(self, current: &str) -> Option<AskedWords> {
         if let Some(option) = self.awaits {
             return Some(self.value(option, current));
         }
@@ -203,7 +203,7 @@ impl<'a> Line<'a> {
         longs.collect()
     }
 
-    fn value(&self, argument: &Arg, current: &str) -> Asked {
+    fn value(&self, argument: &Arg, current: &str) -> AskedWords {
         let possible = argument.get_possible_values();
         let shown = possible.iter().filter(|value| !value.is_hide_set());
         let known = shown.map(|value| Candidate {
@@ -213,7 +213,7 @@ impl<'a> Line<'a> {
                 .map(ToString::to_string)
                 .unwrap_or_default(),
         });
-        Asked {
+        AskedWords {
             names: self.names(argument.get_id().as_str()),
             is_file: matches!(
                 argument.get_value_hint(),
@@ -244,9 +244,9 @@ impl<'a> Line<'a> {
         }
     }
 
-    fn asks(&self, current: &str, known: Vec<Candidate>) -> Asked {
+    fn asks(&self, current: &str, known: Vec<Candidate>) -> AskedWords {
         let given = |argument: &str| self.given.get(argument).cloned();
-        Asked {
+        AskedWords {
             current: current.to_owned(),
             known,
             names: None,

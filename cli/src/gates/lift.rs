@@ -8,9 +8,9 @@ use kube::api::ObjectMeta;
 use sluice_crds::HELD_BY_LABEL_PREFIX;
 use sluice_kinds::gates::Gate;
 
-use super::lift_patch::{self, Outcome};
+use super::lift_patch::{self, LiftOutcome};
 use super::outcome::{EXIT_CODES, Ended, GatesError, gate};
-use super::text::{self, Counts};
+use super::text::{self, LiftCounts};
 use crate::cluster::{
     Cluster, ClusterError, Connection, DryRun, Namespaces, Resource, Served, Tell, Told, declared,
     object_name, pages,
@@ -113,13 +113,13 @@ impl Lift {
         let objects = resource.objects(&cluster.client, namespace.as_deref());
         let outcome = lift_patch::lift(&objects, name, None, gate, self.dry_run()).await;
         match outcome {
-            Outcome::Gone(status) => Err(ClusterError::Refused(status).into()),
-            Outcome::Failed(error) if !error.is_refusal() => Err(error.into()),
+            LiftOutcome::Gone(status) => Err(ClusterError::Refused(status).into()),
+            LiftOutcome::Failed(error) if !error.is_refusal() => Err(error.into()),
             outcome => {
                 let object = format!("{}/{name}", resource.name);
                 tell(text::lifted(&object, gate, &outcome, self.dry_run()))?;
                 Ok(match outcome {
-                    Outcome::Lifted(_) => Ended::Done,
+                    LiftOutcome::Lifted(_) => Ended::Done,
                     _ => Ended::NotDone,
                 })
             }
@@ -166,7 +166,7 @@ impl Lift {
             }
         });
         let mut outcomes = stream::iter(lifted).buffered(PATCHES_MAX);
-        let mut counts = Counts::default();
+        let mut counts = LiftCounts::default();
         while let Some((object, outcome)) = outcomes.next().await {
             counts.add(&outcome);
             tell(text::lifted_of_many(

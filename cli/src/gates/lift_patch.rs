@@ -22,7 +22,7 @@ type Annotations = BTreeMap<String, String>;
 
 /// What became of a gate of one object.
 #[derive(Debug)]
-pub enum Outcome {
+pub enum LiftOutcome {
     /// It is lifted; what the object's annotations are now.
     Lifted(Annotations),
     /// The object does not have it; what its annotations are.
@@ -42,11 +42,11 @@ pub async fn lift(
     metadata: Option<ObjectMeta>,
     gate: &Gate,
     dry_run: DryRun,
-) -> Outcome {
+) -> LiftOutcome {
     match attempts(objects, name, metadata, gate, dry_run).await {
         Ok(outcome) => outcome,
-        Err(ClusterError::Refused(status)) if status.is_not_found() => Outcome::Gone(status),
-        Err(error) => Outcome::Failed(error),
+        Err(ClusterError::Refused(status)) if status.is_not_found() => LiftOutcome::Gone(status),
+        Err(error) => LiftOutcome::Failed(error),
     }
 }
 
@@ -56,7 +56,7 @@ async fn attempts(
     mut metadata: Option<ObjectMeta>,
     gate: &Gate,
     dry_run: DryRun,
-) -> Result<Outcome, ClusterError> {
+) -> Result<LiftOutcome, ClusterError> {
     let params = patch_params(dry_run);
     for _ in 0..TRIES {
         let metadata = match metadata.take() {
@@ -66,7 +66,7 @@ async fn attempts(
         let annotations = metadata.annotations.unwrap_or_default();
         let operations = patch(metadata.uid.as_deref(), &annotations, gate);
         if operations.is_empty() {
-            return Ok(Outcome::NotThere(annotations));
+            return Ok(LiftOutcome::NotThere(annotations));
         }
         let patch = Patch::Json::<()>(json_patch::Patch(operations));
         let lifted = answer(
@@ -77,13 +77,13 @@ async fn attempts(
         match lifted {
             Ok(object) => {
                 let annotations = object.metadata.annotations.unwrap_or_default();
-                return Ok(Outcome::Lifted(annotations));
+                return Ok(LiftOutcome::Lifted(annotations));
             }
             Err(error) if error.is_conflict() => {}
             Err(error) => return Err(error),
         }
     }
-    Ok(Outcome::Changed)
+    Ok(LiftOutcome::Changed)
 }
 
 async fn read(objects: &Api<DynamicObject>, name: &str) -> Result<ObjectMeta, ClusterError> {

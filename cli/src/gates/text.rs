@@ -6,7 +6,7 @@ use kube::ResourceExt as _;
 use sluice_crds::{Deadline, Gate as GateObject, HeldObject, Lifting, OnExpiry};
 use sluice_kinds::gates::Gate;
 
-use super::lift_patch::{Outcome, left};
+use super::lift_patch::{LiftOutcome, left};
 use super::opening;
 use super::outcome::Ended;
 use crate::cluster::age::{age, span};
@@ -279,32 +279,34 @@ fn action(on_expiry: OnExpiry) -> &'static str {
 }
 
 /// What became of the gate of the one object that was named.
-pub fn lifted(object: &str, gate: &Gate, outcome: &Outcome, dry_run: DryRun) -> Told {
+pub fn lifted(object: &str, gate: &Gate, outcome: &LiftOutcome, dry_run: DryRun) -> Told {
     match outcome {
-        Outcome::Lifted(annotations) => {
+        LiftOutcome::Lifted(annotations) => {
             Told::Result(lifted_line(object, gate, &left(annotations), dry_run))
         }
-        Outcome::NotThere(annotations) => Told::Error(format!(
+        LiftOutcome::NotThere(annotations) => Told::Error(format!(
             "{object} does not have the gate {gate}: {}",
             left(annotations)
         )),
-        Outcome::Changed => Told::Error(format!("{object}: {CHANGED}")),
-        Outcome::Gone(status) => Told::Error(status.message.clone()),
+        LiftOutcome::Changed => Told::Error(format!("{object}: {CHANGED}")),
+        LiftOutcome::Gone(status) => Told::Error(status.message.clone()),
         // In the words of the API server.
-        Outcome::Failed(error) => Told::Error(error.to_string()),
+        LiftOutcome::Failed(error) => Told::Error(error.to_string()),
     }
 }
 
 /// What became of the gate of one object of many.
-pub fn lifted_of_many(object: &str, gate: &Gate, outcome: &Outcome, dry_run: DryRun) -> Told {
+pub fn lifted_of_many(object: &str, gate: &Gate, outcome: &LiftOutcome, dry_run: DryRun) -> Told {
     match outcome {
-        Outcome::Lifted(annotations) => {
+        LiftOutcome::Lifted(annotations) => {
             Told::Result(lifted_line(object, gate, &left(annotations), dry_run))
         }
-        Outcome::NotThere(_) => Told::Result(format!("{object}: does not have {gate} any more\n")),
-        Outcome::Changed => Told::Error(format!("{object}: {CHANGED}")),
-        Outcome::Gone(_) => Told::Result(format!("{object}: does not exist any more\n")),
-        Outcome::Failed(error) => Told::Error(format!("{object}: {error}")),
+        LiftOutcome::NotThere(_) => {
+            Told::Result(format!("{object}: does not have {gate} any more\n"))
+        }
+        LiftOutcome::Changed => Told::Error(format!("{object}: {CHANGED}")),
+        LiftOutcome::Gone(_) => Told::Result(format!("{object}: does not exist any more\n")),
+        LiftOutcome::Failed(error) => Told::Error(format!("{object}: {error}")),
     }
 }
 
@@ -322,18 +324,18 @@ fn lifted_line(object: &str, gate: &Gate, left: &str, dry_run: DryRun) -> String
 
 /// How many gates of many objects were lifted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct LiftCounts {
     lifted: usize,
     refused: usize,
 }
 
-impl Counts {
+impl LiftCounts {
     /// Counts what became of one object.
-    pub fn add(&mut self, outcome: &Outcome) {
+    pub fn add(&mut self, outcome: &LiftOutcome) {
         match outcome {
-            Outcome::Lifted(_) => self.lifted += 1,
-            Outcome::Changed | Outcome::Failed(_) => self.refused += 1,
-            Outcome::NotThere(_) | Outcome::Gone(_) => {}
+            LiftOutcome::Lifted(_) => self.lifted += 1,
+            LiftOutcome::Changed | LiftOutcome::Failed(_) => self.refused += 1,
+            LiftOutcome::NotThere(_) | LiftOutcome::Gone(_) => {}
         }
     }
 

@@ -11,12 +11,12 @@ const DEADLINE: Duration = Duration::from_secs(10);
 const PROGRESS: Duration = Duration::from_secs(1);
 
 /// When the time of an estimate is up, and how far it is.
-pub struct Clock {
+pub struct EstimateClock {
     began: Instant,
     told: Instant,
 }
 
-impl Clock {
+impl EstimateClock {
     /// It begins now.
     pub fn new() -> Self {
         let now = Instant::now();

@@ -141,6 +141,14 @@ enum Stop {
     Resume,
 }
 
+/// How a job is suspended or started.
+enum Suspension {
+    /// By this patch.
+    Patch(Value),
+    /// Nobody can: why.
+    Impossible(String),
+}
+
 impl Stop {
     /// The spec.stopPolicy of a queue.
     fn policy(self) -> StopPolicy {
@@ -192,8 +200,8 @@ impl Stop {
             let client = &cluster.client;
             let patch = self.suspension(client, &served, &resource, &objects, name);
             match patch.await? {
-                Ok(patch) => patch,
-                Err(why) => {
+                Suspension::Patch(patch) => patch,
+                Suspension::Impossible(why) => {
                     tell(Told::Error(why))?;
                     return Ok(Ended::NotDone);
                 }
@@ -211,7 +219,7 @@ impl Stop {
         Ok(())
     }
 
-    /// The patch that suspends a job or starts it, by the JobKind of its kind; or why there is none.
+    /// How a job is suspended or started, by the JobKind of its kind.
     async fn suspension(
         self,
         client: &Client,
@@ -219,7 +227,7 @@ impl Stop {
         resource: &Resource,
         objects: &Api<DynamicObject>,
         name: &str,
-    ) -> Result<Result<Value, String>, LiveError> {
+    ) -> Result<Suspension, LiveError> {
         let OfResource { rules, unlisted } = of_resource(client, served, resource).await;
         // Who may not list JobKinds may suspend a job all the same, and guessing at `spec.suspend` would miss the field of
         // kinds that have it elsewhere.
@@ -231,21 +239,22 @@ impl Stop {
         };
         let none = || format!("{} {name} has no field that suspends it", resource.name);
         if let Some(rules) = rules {
-            let path = rules.suspend_path().ok_or_else(none);
-            return Ok(path.map(|path| {
-                let mut patch = self.mark();
-                path.merge_into(&mut patch, json!(self.suspends()));
-                patch
-            }));
+            let Some(path) = rules.suspend_path() else {
+                return Ok(Suspension::Impossible(none()));
+            };
+            let mut patch = self.mark();
+            path.merge_into(&mut patch, json!(self.suspends()));
+            return Ok(Suspension::Patch(patch));
         }
         // Where the kind has no such field the API server would drop it silently.
         let object = answer("read the object", objects.get(name)).await?;
         let suspend = object.data.pointer("/spec/suspend");
         if !suspend.is_some_and(Value::is_boolean) {
-            return Ok(Err(unlisted.map_or_else(none, |why| {
+            let why = unlisted.map_or_else(none, |why| {
                 let name = format!("{} {name}", resource.name);
                 format!("which field suspends {name} is not known to you: {why}")
-            })));
+            });
+            return Ok(Suspension::Impossible(why));
         }
         // What no JobKind declares may as well be of a kind that Sluice does not hold, as a CronJob.
         let mut patch = if unlisted.is_some() {
@@ -256,7 +265,7 @@ impl Stop {
         if let Value::Object(fields) = &mut patch {
             fields.insert("spec".to_owned(), json!({"suspend": self.suspends()}));
         }
-        Ok(Ok(patch))
+        Ok(Suspension::Patch(patch))
     }
 
     /// Whose the suspension is: a job that waits is suspended as it is, and without the mark Sluice would start it.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::Value;
 
-use super::clock::Clock;
+use super::clock::EstimateClock;
 use super::export::{Besides, export_with, pod_defaults};
 use super::outcome::{Ended, LiveError, shown};
 use crate::cluster::{Cluster, Connection, Format, Namespace, Tell, Told};
@@ -107,7 +107,7 @@ impl WhatIf {
             },
             settings: self.fair_sharing.then(|| settings(true)),
         };
-        let mut clock = Clock::new();
+        let mut clock = EstimateClock::new();
         let asked = Answer::ask(&given, &terms, |plays| clock.goes_on(plays, tell));
         let (answer, notes) = match asked {
             Ok(answered) => answered,

@@ -26,7 +26,7 @@ use std::io;
 
 use clap::Args;
 
-use self::outcome::Report;
+use self::outcome::UninstallReport;
 pub use self::outcome::{Line, UninstallError};
 use crate::cluster::{Cluster, Connection, DryRun, Served, home, is_home, run};
 
@@ -94,7 +94,7 @@ impl Uninstall {
         &self,
         tell: &mut dyn FnMut(Line) -> io::Result<()>,
     ) -> Result<bool, UninstallError> {
-        let mut report = Report {
+        let mut report = UninstallReport {
             tell,
             dry_run: DryRun::if_asked(self.dry_run),
             is_well: true,
@@ -103,7 +103,7 @@ impl Uninstall {
         ended.map(|()| report.is_well)
     }
 
-    async fn uninstall(&self, report: &mut Report<'_>) -> Result<(), UninstallError> {
+    async fn uninstall(&self, report: &mut UninstallReport<'_>) -> Result<(), UninstallError> {
         let cluster = Cluster::connect(&self.connection).await?;
         let client = &cluster.client;
         let served = Served::ask(client).await?;

@@ -10,13 +10,13 @@ use sluice_kinds::CompiledKind;
 use crate::cluster::{ClusterError, DryRun};
 use crate::uninstall::held::{self, Todo};
 use crate::uninstall::named::{Held, Named, Road, TRIES, value, write};
-use crate::uninstall::outcome::{Report, UninstallError};
+use crate::uninstall::outcome::{UninstallError, UninstallReport};
 
 pub(super) async fn of_object(
     all: &Held<'_>,
     kind: &CompiledKind,
     named: &Named<'_>,
-    report: &mut Report<'_>,
+    report: &mut UninstallReport<'_>,
 ) -> Result<(), UninstallError> {
     let value = value(named.object);
     if held::is_finished(kind, &value) {

@@ -49,13 +49,13 @@ pub enum UninstallError {
 }
 
 /// Tells, and remembers whether anything failed.
-pub struct Report<'a> {
+pub struct UninstallReport<'a> {
     pub(super) tell: &'a mut dyn FnMut(Line) -> io::Result<()>,
     pub(super) dry_run: DryRun,
     pub(super) is_well: bool,
 }
 
-impl Report<'_> {
+impl UninstallReport<'_> {
     pub(super) fn done(&mut self, text: String) -> io::Result<()> {
         let dry = match self.dry_run {
             DryRun::Yes => " (dry run)",

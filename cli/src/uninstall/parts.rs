@@ -8,7 +8,7 @@ use kube::Client;
 use kube::api::{DeleteParams, ListParams, ObjectMeta};
 
 use crate::cluster::{ClusterError, DryRun, Resource, Served, answer};
-use crate::uninstall::outcome::{Report, UninstallError};
+use crate::uninstall::outcome::{UninstallError, UninstallReport};
 
 /// The label of all parts.
 const LABEL: &str = "app.kubernetes.io/name=sluice";
@@ -98,7 +98,7 @@ impl<'a> Parts<'a> {
     /// Deletes what holds new objects and judges edits, but for the limits of Sluice's own account.
     pub(super) async fn delete_admission(
         &mut self,
-        report: &mut Report<'_>,
+        report: &mut UninstallReport<'_>,
     ) -> Result<(), UninstallError> {
         let is_no_jail = |name: &str| !name.starts_with(JAIL);
         self.delete_kinds(&HOLDS, is_no_jail, report).await
@@ -107,7 +107,7 @@ impl<'a> Parts<'a> {
     /// Deletes the Deployment, and the rights of the account.
     pub(super) async fn delete_process(
         &mut self,
-        report: &mut Report<'_>,
+        report: &mut UninstallReport<'_>,
     ) -> Result<(), UninstallError> {
         self.delete_kinds(&PROCESS, |_| true, report).await
     }
@@ -115,7 +115,7 @@ impl<'a> Parts<'a> {
     /// Deletes everything else but CRDs and what is of their kinds.
     pub(super) async fn delete_rest(
         &mut self,
-        report: &mut Report<'_>,
+        report: &mut UninstallReport<'_>,
     ) -> Result<(), UninstallError> {
         // In a dry run the others are there still, and were told of.
         let is_dry = self.dry_run.is_dry();
@@ -127,7 +127,7 @@ impl<'a> Parts<'a> {
     /// Deletes the CRDs of the group, and with them all of its objects.
     pub(super) async fn delete_crds(
         &mut self,
-        report: &mut Report<'_>,
+        report: &mut UninstallReport<'_>,
     ) -> Result<(), UninstallError> {
         let kind = ("apiextensions.k8s.io", "v1", "CustomResourceDefinition");
         let Some(resource) = self.served.of_kind(kind.0, kind.1, kind.2) else {
@@ -147,7 +147,7 @@ impl<'a> Parts<'a> {
         &mut self,
         kinds: &[Kind],
         is_wanted: impl Fn(&str) -> bool,
-        report: &mut Report<'_>,
+        report: &mut UninstallReport<'_>,
     ) -> Result<(), UninstallError> {
         for (group, version, kind) in kinds {
             let Some(resource) = self.served.of_kind(group, version, kind) else {
@@ -172,7 +172,7 @@ impl<'a> Parts<'a> {
     }
 
     /// Whether the namespace holds objects of others, which is told: they would go with it.
-    async fn is_shared(&self, report: &mut Report<'_>) -> Result<bool, UninstallError> {
+    async fn is_shared(&self, report: &mut UninstallReport<'_>) -> Result<bool, UninstallError> {
         let namespace = self.namespace;
         let other = others::find(self.client, self.served, namespace).await?;
         if let Some(other) = &other {
@@ -201,7 +201,7 @@ impl<'a> Parts<'a> {
         &self,
         resource: &Resource,
         name: &str,
-        report: &mut Report<'_>,
+        report: &mut UninstallReport<'_>,
     ) -> Result<(), UninstallError> {
         let objects = resource.objects(self.client, Some(self.namespace));
         let params = DeleteParams {

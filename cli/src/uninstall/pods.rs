@@ -2,6 +2,7 @@
 //! on the object that it belongs to, which may be several owners above it, or on its group.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use kube::api::{DynamicObject, Patch};
 use sluice_kinds::gates::StillHeld;
@@ -10,7 +11,7 @@ use sluice_kinds::patch::{Lifting, lifting_patch};
 use crate::cluster::{ClusterError, Resource, answer};
 use crate::uninstall::held::{self, PodGates, Why};
 use crate::uninstall::named::{Held, Named, Road, TRIES, value, write};
-use crate::uninstall::outcome::{Report, UninstallError};
+use crate::uninstall::outcome::{UninstallError, UninstallReport};
 
 /// How many owners a pod is followed through.
 const OWNERS_MAX: usize = 8;
@@ -19,7 +20,7 @@ const OWNERS_MAX: usize = 8;
 pub(super) struct Pods<'a> {
     all: &'a Held<'a>,
     /// What is above the pods of the controllers that were asked for, by UID; or why that can't be known.
-    known: BTreeMap<String, Result<Above, String>>,
+    known: BTreeMap<String, Result<Above, Arc<ClusterError>>>,
 }
 
 /// What is above a pod.
@@ -44,7 +45,7 @@ impl<'a> Pods<'a> {
         &mut self,
         pods: &[DynamicObject],
         resource: &Resource,
-        report: &mut Report<'_>,
+        report: &mut UninstallReport<'_>,
     ) -> Result<BTreeSet<String>, UninstallError> {
         let mut makers = BTreeSet::new();
         for object in pods {
@@ -56,7 +57,7 @@ impl<'a> Pods<'a> {
                 Err(error) => {
                     // What is above that can't be read, so nothing of its kind can be listed: it stays as it is.
                     makers.extend(controller(object).map(|(_, _, _, uid)| uid.to_owned()));
-                    unread(&Named { resource, object }, &error, report)?;
+                    unread(&Named { resource, object }, &error.to_string(), report)?;
                 }
             }
         }
@@ -68,7 +69,7 @@ impl<'a> Pods<'a> {
     pub(super) async fn of_pod(
         &mut self,
         named: &Named<'_>,
-        report: &mut Report<'_>,
+        report: &mut UninstallReport<'_>,
     ) -> Result<(), UninstallError> {
         let mut again: Option<DynamicObject> = None;
         for left in (0..TRIES).rev() {
@@ -101,7 +102,7 @@ impl<'a> Pods<'a> {
     async fn as_read(
         &mut self,
         named: &Named<'_>,
-        report: &mut Report<'_>,
+        report: &mut UninstallReport<'_>,
     ) -> Result<(), UninstallError> {
         let pod = value(named.object);
         let queued = &self.all.queued;
@@ -112,7 +113,7 @@ impl<'a> Pods<'a> {
         let above = if depends_on_owner || may_be_inactive {
             match self.above(named.object).await {
                 Ok(above) => above,
-                Err(error) => return unread(named, &error, report),
+                Err(error) => return unread(named, &error.to_string(), report),
             }
         } else {
             Above::default()
@@ -141,7 +142,7 @@ impl<'a> Pods<'a> {
         named: &Named<'_>,
         gates: &PodGates,
         is_inactive: bool,
-        report: &mut Report<'_>,
+        report: &mut UninstallReport<'_>,
     ) -> Result<(), UninstallError> {
         if gates.ours.is_empty() {
             return Ok(());
@@ -171,7 +172,7 @@ impl<'a> Pods<'a> {
         Ok(())
     }
 
-    async fn above(&mut self, pod: &DynamicObject) -> Result<Above, String> {
+    async fn above(&mut self, pod: &DynamicObject) -> Result<Above, Arc<ClusterError>> {
         let controller = controller(pod).map(|(_, _, _, uid)| uid.to_owned());
         let Some(controller) = controller else {
             return Ok(Above::default());
@@ -179,7 +180,7 @@ impl<'a> Pods<'a> {
         if let Some(known) = self.known.get(&controller) {
             return known.clone();
         }
-        let found = self.climb(pod).await.map_err(|error| error.to_string());
+        let found = self.climb(pod).await.map_err(Arc::new);
         self.known.insert(controller, found.clone());
         found
     }
@@ -219,7 +220,11 @@ impl<'a> Pods<'a> {
 }
 
 /// Tells that a pod stays, as what is above it can't be read.
-fn unread(named: &Named<'_>, error: &str, report: &mut Report<'_>) -> Result<(), UninstallError> {
+fn unread(
+    named: &Named<'_>,
+    error: &str,
+    report: &mut UninstallReport<'_>,
+) -> Result<(), UninstallError> {
     let what = "stays behind its gates, as its owner can't be read";
     report.failed(format!("{named} {what}: {error}"))?;
     Ok(())

@@ -15,7 +15,7 @@ use crate::rules::shipped::compiled;
 use crate::uninstall::held::{Queued, Why};
 use crate::uninstall::named::{Held, Named, Road, value};
 use crate::uninstall::objects;
-use crate::uninstall::outcome::{Report, UninstallError};
+use crate::uninstall::outcome::{UninstallError, UninstallReport};
 use crate::uninstall::pods::Pods;
 
 /// The kinds that Sluice ships, by group and kind. JobKinds may have been deleted before, with their CRD or without; what
@@ -32,7 +32,7 @@ pub(super) async fn all(
     client: &Client,
     served: &Served,
     road: Road,
-    report: &mut Report<'_>,
+    report: &mut UninstallReport<'_>,
 ) -> Result<(), UninstallError> {
     let own = |kind: &str| served.of_kind(GROUP, VERSION, kind);
     let mut queued = Queued::default();
@@ -99,7 +99,7 @@ async fn listed(
     client: &Client,
     resource: &Resource,
     label: Option<&str>,
-    report: &mut Report<'_>,
+    report: &mut UninstallReport<'_>,
 ) -> Result<Vec<DynamicObject>, UninstallError> {
     match list(client, resource, label).await {
         Ok(objects) => Ok(objects),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use sluice_crds::AfterKind;
-use sluice_kinds::{Condition, Problem, names};
+use sluice_kinds::{Condition, EvaluationError, Problem, names};
 
 /// What a kind gets to hear that is not read.
 const UNREAD: &str = "is not read by Sluice, whatever its roles say";
@@ -121,7 +121,8 @@ impl DependencyRule {
             return Outcome::Done;
         }
         let has_failed = self.failed.as_ref().map(|failed| failed.is_true_of(object));
-        let unknown = |what: &str, why: String| Outcome::Unknown(format!("{what}: {why}").into());
+        let unknown =
+            |what: &str, why: EvaluationError| Outcome::Unknown(format!("{what}: {why}").into());
         match (has_failed, is_done) {
             (Some(Ok(true)), _) => Outcome::Failed,
             (_, Err(why)) => unknown("condition", why),

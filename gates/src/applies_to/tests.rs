@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use sluice_crds::quantity::NANOS;
 use sluice_crds::{AppliedKind, AppliesTo};
 
-use super::applicant::{Applicant, Applies, Totals};
+use super::applicant::{Applicant, Applies, NotKnown, Totals};
 use super::compiled::CompiledAppliesTo;
 
 const GPU: &str = "nvidia.com/gpu";
@@ -20,7 +20,7 @@ struct Sample {
     queue: Option<&'static str>,
     asks: bool,
     object: Value,
-    totals: Result<Totals, String>,
+    totals: Result<Totals, NotKnown>,
     groups: Vec<String>,
 }
 
@@ -68,10 +68,10 @@ impl Applicant for Sample {
     fn object(&self) -> &Value {
         &self.object
     }
-    fn totals(&self) -> Result<Totals, String> {
+    fn totals(&self) -> Result<Totals, NotKnown> {
         self.totals.clone()
     }
-    fn priority(&self) -> Result<i32, String> {
+    fn priority(&self) -> Result<i32, NotKnown> {
         Ok(100)
     }
     fn user(&self) -> &'static str {
@@ -151,10 +151,11 @@ fn an_expression(#[case] source: &str, #[case] count: i128, #[case] expected: Ap
 #[test]
 fn what_cannot_be_counted_gets_the_gate_if_the_expression_reads_it() {
     let sample = Sample {
-        totals: Err("unknown".to_owned()),
+        totals: Err(NotKnown::NoJobKind),
         ..Sample::default()
     };
-    let unclear = Applies::Unclear("spec.appliesTo.when fails: unknown".to_owned());
+    let unclear =
+        Applies::Unclear("spec.appliesTo.when fails: no JobKind declares its kind".to_owned());
     assert_eq!(applies(&when("pods > 1000"), &sample), unclear);
     assert_eq!(applies(&when("priority > 1000"), &sample), Applies::No);
 }

@@ -6,7 +6,7 @@ use serde_json::{Map, Number, Value, json};
 use sluice_crds::quantity::NANOS;
 use sluice_kinds::{Condition, Type};
 
-use super::applicant::Applicant;
+use super::applicant::{Applicant, NotKnown};
 
 /// What an expression may name.
 pub(super) const VARIABLES: &[&str] = &[
@@ -31,7 +31,7 @@ pub(super) fn type_of(variable: &str) -> Option<Type> {
 pub(super) fn read(
     condition: &Condition,
     candidate: &dyn Applicant,
-) -> Result<BTreeMap<&'static str, Value>, String> {
+) -> Result<BTreeMap<&'static str, Value>, NotKnown> {
     let mut values = BTreeMap::new();
     if condition.reads("requests") || condition.reads("pods") {
         let totals = candidate.totals()?;
@@ -52,7 +52,7 @@ pub(super) fn read(
 /// Values of the types that an object has: to find out what fails for every object.
 pub(super) fn samples(condition: &Condition) -> [BTreeMap<&'static str, Value>; 2] {
     [(0, ""), (1, "sample")].map(|(number, text)| {
-        let none = std::iter::empty::<Result<(String, Value), String>>();
+        let none = std::iter::empty::<Result<(String, Value), NotKnown>>();
         let mut requests = requests(condition, none).unwrap_or_default();
         for amount in requests
             .as_object_mut()
@@ -76,8 +76,8 @@ pub(super) fn samples(condition: &Condition) -> [BTreeMap<&'static str, Value>; 
 /// said.
 fn requests(
     condition: &Condition,
-    amounts: impl Iterator<Item = Result<(String, Value), String>>,
-) -> Result<Value, String> {
+    amounts: impl Iterator<Item = Result<(String, Value), NotKnown>>,
+) -> Result<Value, NotKnown> {
     let named = condition.keys("requests");
     let mut requests: Map<String, Value> =
         named.map(|name| (name.to_owned(), json!(0.0))).collect();
@@ -89,13 +89,13 @@ fn requests(
 }
 
 /// An amount as the double that is nearest to it: the one that a literal of the same text is.
-fn double(nanos: i128) -> Result<Value, String> {
+fn double(nanos: i128) -> Result<Value, NotKnown> {
     let (whole, rest) = (nanos / NANOS, nanos % NANOS);
     let parsed = format!("{whole}.{rest:09}").parse::<f64>().ok();
     let number = parsed.and_then(Number::from_f64);
     number
         .map(Value::Number)
-        .ok_or_else(|| format!("a request of {nanos} nano-units can't be compared"))
+        .ok_or(NotKnown::NoDouble { nanos })
 }
 
 #[cfg(test)]

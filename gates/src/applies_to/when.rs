@@ -3,7 +3,7 @@
 use serde_json::Value;
 use sluice_kinds::{Condition, Problem};
 
-use super::applicant::Applicant;
+use super::applicant::{Applicant, NotKnown};
 use super::values;
 
 /// What is told besides of types that don't fit.
@@ -46,10 +46,11 @@ impl When {
     }
 
     /// Whether it is true for `candidate`, or why that can't be told.
-    pub(crate) fn is_true(&self, candidate: &dyn Applicant) -> Result<bool, String> {
+    pub(crate) fn is_true(&self, candidate: &dyn Applicant) -> Result<bool, NotKnown> {
         let Self(condition) = self;
         let values = values::read(condition, candidate)?;
-        condition.is_true(&|name| values.get(name).unwrap_or_else(|| candidate.object()))
+        let value_of = |name: &str| values.get(name).unwrap_or_else(|| candidate.object());
+        Ok(condition.is_true(&value_of)?)
     }
 }
 

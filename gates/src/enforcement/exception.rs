@@ -18,13 +18,13 @@ pub struct Exception {
 
 /// The same, checked.
 #[derive(Debug)]
-pub(super) struct CompiledException {
+pub(super) struct CompiledEnforcementException {
     users: Vec<String>,
     groups: Vec<String>,
     when: Option<When>,
 }
 
-impl CompiledException {
+impl CompiledEnforcementException {
     /// Checks the exception at `field`.
     pub(super) fn compile(exception: &Exception, field: &str) -> Result<Self, Vec<Problem>> {
         let Exception {

@@ -6,7 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use sluice_crds::ENFORCEMENT_LABEL;
 use sluice_kinds::{Problem, names};
 
-use super::exception::{CompiledException, Exception};
+use super::exception::{CompiledEnforcementException, Exception};
 use super::unlabelled::Unlabelled;
 use crate::applies_to::applicant::Applicant;
 use crate::applies_to::selector::Selector;
@@ -52,7 +52,7 @@ pub struct ManagedNamespaces {
     selector: Option<Selector>,
     configured: Enforced,
     default_local_queue: String,
-    exceptions: Vec<CompiledException>,
+    exceptions: Vec<CompiledEnforcementException>,
     /// Namespaces that are never managed.
     excluded: BTreeSet<String>,
 }
@@ -113,7 +113,10 @@ impl ManagedNamespaces {
         }
         let mut exceptions = Vec::new();
         for (index, exception) in spec.exceptions.iter().enumerate() {
-            match CompiledException::compile(exception, &format!("{field}.exceptions[{index}]")) {
+            match CompiledEnforcementException::compile(
+                exception,
+                &format!("{field}.exceptions[{index}]"),
+            ) {
                 Ok(compiled) => exceptions.push(compiled),
                 Err(found) => problems.extend(found),
             }

@@ -7,7 +7,7 @@ use jiff::tz::TimeZone;
 use sluice_crds::Schedule;
 use sluice_kinds::Problem;
 
-use super::exception::CompiledException;
+use super::exception::CompiledScheduleException;
 use super::not_before::TimeAnnotation;
 use super::opening::{Closed, Opening, Why};
 use super::window::CompiledWindow;
@@ -24,7 +24,7 @@ pub(crate) struct CompiledSchedule {
     not_before: Option<TimeAnnotation>,
     /// Empty: windows do not matter.
     windows: Vec<CompiledWindow>,
-    exceptions: Vec<CompiledException>,
+    exceptions: Vec<CompiledScheduleException>,
 }
 
 impl CompiledSchedule {
@@ -62,7 +62,10 @@ impl CompiledSchedule {
             }
         }
         for (index, exception) in exceptions.iter().enumerate() {
-            match CompiledException::compile(exception, &format!("{FIELD}.exceptions[{index}]")) {
+            match CompiledScheduleException::compile(
+                exception,
+                &format!("{FIELD}.exceptions[{index}]"),
+            ) {
                 Ok(exception) => compiled.exceptions.push(exception),
                 Err(problem) => problems.push(problem),
             }
@@ -144,7 +147,7 @@ impl CompiledSchedule {
     }
 
     /// The exception that is under way; of several, the one that ends last.
-    fn exception(&self, time: Timestamp) -> Option<&CompiledException> {
+    fn exception(&self, time: Timestamp) -> Option<&CompiledScheduleException> {
         let covering = self.exceptions.iter();
         let covering = covering.filter(|exception| exception.covers(time));
         covering.max_by_key(|exception| exception.to())

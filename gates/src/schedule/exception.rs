@@ -6,13 +6,13 @@ use sluice_kinds::Problem;
 
 /// An exception whose fields were checked.
 #[derive(Debug, Clone)]
-pub(crate) struct CompiledException {
+pub(crate) struct CompiledScheduleException {
     from: Timestamp,
     to: Timestamp,
     reason: Option<String>,
 }
 
-impl CompiledException {
+impl CompiledScheduleException {
     /// Checks the exception at `field`.
     pub(crate) fn compile(exception: &Exception, field: &str) -> Result<Self, Problem> {
         let Exception { from, to, reason } = exception;

@@ -8,8 +8,12 @@ use cel::common::ast::{Expr, IdedExpr, LiteralValue, operators};
 use cel::{Context, Env, ExecutionError, Program};
 use serde_json::Value;
 
+use crate::expression::error::{CompileError, EvaluationError};
 use crate::expression::failure;
 use crate::expression::indexes;
+use crate::expression::limits::{
+    MACRO_DEPTH_MAX, NESTING_MAX, SOURCE_BYTES_MAX, STEPS_MAX, TEXT_STEP_BYTES,
+};
 use crate::expression::nesting::nesting;
 use crate::expression::project::Projection;
 use crate::expression::types::{self, Type};
@@ -19,19 +23,6 @@ use crate::field::problem::Problem;
 #[cfg(test)]
 mod tests;
 
-/// Longest expression in bytes; the CRD has the same limit.
-const SOURCE_BYTES_MAX: usize = 2048;
-/// Deepest nesting, of brackets, operators in a row, and fields of fields. Unoptimised, the evaluator
-/// takes 40 KiB of the stack for each, of 2 MiB that a worker has.
-const NESTING_MAX: usize = 40;
-/// Deepest nesting of `all`, `exists`, `map` and the like: each one multiplies the work.
-const MACRO_DEPTH_MAX: u32 = 2;
-/// Most steps of one evaluation: the nodes of the expression within macros, for each element of the
-/// longest list, once more for each nested macro, and for each [`TEXT_STEP_BYTES`] of the longest text.
-/// A step takes about a microsecond.
-const STEPS_MAX: usize = 250_000;
-/// How much text is compared or copied in a step.
-const TEXT_STEP_BYTES: usize = 1024;
 /// Functions that are looked up at admission time, so that a typo is found there.
 const FUNCTIONS: &[&str] = &[
     "size",
@@ -119,22 +110,20 @@ impl Expression {
     /// Compiles `source`.
     ///
     /// # Errors
-    /// What is wrong and where, as a sentence for the user.
+    /// What is wrong and where.
     pub(crate) fn compile(
         source: &str,
         declared: Declared,
         returns: Returns,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, CompileError> {
         if source.len() > SOURCE_BYTES_MAX {
-            return Err(format!("must not be longer than {SOURCE_BYTES_MAX} bytes"));
+            return Err(CompileError::TooLong);
         }
         if nesting(source) > NESTING_MAX {
-            return Err(format!(
-                "must not be nested deeper than {NESTING_MAX} brackets, operators and fields"
-            ));
+            return Err(CompileError::TooNested);
         }
-        let program = Program::compile(source)
-            .map_err(|e| format!("must be a CEL expression: {}", one_line(&e.to_string())))?;
+        let program =
+            Program::compile(source).map_err(|e| CompileError::Syntax(one_line(&e.to_string())))?;
         check_functions(&program, returns)?;
         let variables = declared.variables();
         let walk = Walk::over(program.expression(), variables);
@@ -152,17 +141,16 @@ impl Expression {
                 }
             };
             let at = position(&program, id);
-            return Err(format!("undeclared reference to {name:?}{at}: {rule}"));
+            return Err(CompileError::UndeclaredVariable { name, at, rule });
         }
         if walk.macro_depth > MACRO_DEPTH_MAX {
-            return Err(format!(
-                "must not nest more than {MACRO_DEPTH_MAX} of all, exists, map and filter"
-            ));
+            return Err(CompileError::TooManyMacros);
         }
         if let Some(given) = type_of(program.expression())
             && given != returns.name()
         {
-            return Err(format!("must give a {}, not a {given}", returns.name()));
+            let wanted = returns.name();
+            return Err(CompileError::GivesAnotherType { wanted, given });
         }
         Ok(Self {
             needs: walk.needs,
@@ -183,7 +171,7 @@ impl Expression {
         problems: &mut Vec<Problem>,
     ) -> Option<Self> {
         Self::compile(source, declared, returns)
-            .map_err(|rule| problems.push(Problem::invalid(field, source, rule)))
+            .map_err(|rule| problems.push(Problem::invalid(field, source, rule.to_string())))
             .ok()
     }
 
@@ -217,8 +205,8 @@ impl Expression {
     /// Evaluates the expression.
     ///
     /// # Errors
-    /// What went wrong, as a sentence for the user.
-    pub(crate) fn evaluate(&self, variables: Variables<'_>) -> Result<cel::Value, String> {
+    /// What went wrong.
+    pub(crate) fn evaluate(&self, variables: Variables<'_>) -> Result<cel::Value, EvaluationError> {
         let Variables { object, element } = variables;
         self.evaluate_by(&|name| match (name, element) {
             ("item", Some((item, _))) => item,
@@ -240,13 +228,13 @@ impl Expression {
     /// Evaluates the expression with what `value_of` says of each variable that it names.
     ///
     /// # Errors
-    /// What went wrong, as a sentence for the user.
+    /// What went wrong.
     pub(crate) fn evaluate_by<'a>(
         &self,
         value_of: &dyn Fn(&str) -> &'a Value,
-    ) -> Result<cel::Value, String> {
+    ) -> Result<cel::Value, EvaluationError> {
         self.execute(value_of)?
-            .map_err(|e| failure::text(&e, self.source()))
+            .map_err(|e| EvaluationError::Failed(failure::text(&e, self.source())))
     }
 
     /// Why these values are of the wrong types for it, if that is why its evaluation fails.
@@ -258,7 +246,7 @@ impl Expression {
     fn execute<'a>(
         &self,
         value_of: &dyn Fn(&str) -> &'a Value,
-    ) -> Result<Result<cel::Value, ExecutionError>, String> {
+    ) -> Result<Result<cel::Value, ExecutionError>, EvaluationError> {
         let mut context = Context::with_env(ENVIRONMENT.clone());
         let mut projection = Projection::default();
         for (name, parts) in &self.needs {
@@ -269,7 +257,7 @@ impl Expression {
         Ok(self.program.execute(&context))
     }
 
-    fn check_cost(&self, projection: &Projection) -> Result<(), String> {
+    fn check_cost(&self, projection: &Projection) -> Result<(), EvaluationError> {
         let (longest, text_bytes) = (projection.longest(), projection.longest_text_bytes());
         let text = (text_bytes / TEXT_STEP_BYTES).saturating_add(1);
         let steps = longest
@@ -279,9 +267,10 @@ impl Expression {
         if self.cost_depth == 0 || steps.is_some_and(|steps| steps <= STEPS_MAX) {
             return Ok(());
         }
-        Err(format!(
-            "it reads a list of {longest} elements and a text of {text_bytes} bytes and could take more than {STEPS_MAX} steps, which is all that an expression may take"
-        ))
+        Err(EvaluationError::TooManySteps {
+            elements: longest,
+            text_bytes,
+        })
     }
 }
 
@@ -343,7 +332,7 @@ fn type_of(expression: &IdedExpr) -> Option<&'static str> {
     }
 }
 
-fn check_functions(program: &Program, returns: Returns) -> Result<(), String> {
+fn check_functions(program: &Program, returns: Returns) -> Result<(), CompileError> {
     let is_known =
         |f: &str| FUNCTIONS.contains(&f) || f == indexes::NAME && returns == Returns::OwnInt;
     let references = program.references();
@@ -352,7 +341,7 @@ fn check_functions(program: &Program, returns: Returns) -> Result<(), String> {
         .into_iter()
         .find(|f| f.chars().next().is_some_and(char::is_alphabetic) && !is_known(f));
     match unknown {
-        Some(name) => Err(format!("undeclared function {name:?}")),
+        Some(name) => Err(CompileError::UndeclaredFunction(name.to_owned())),
         None => Ok(()),
     }
 }

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::expression::compiled::{Declared, Expression, Returns};
+use crate::expression::error::EvaluationError;
 use crate::expression::types::Type;
 use crate::field::problem::Problem;
 
@@ -14,7 +15,7 @@ use crate::field::problem::Problem;
 /// let source = "object.status.phase == 'Bound'";
 /// let bound = Condition::over_object("spec.condition", source).unwrap();
 /// assert_eq!(bound.is_true_of(&json!({"status": {"phase": "Bound"}})), Ok(true));
-/// assert_eq!(bound.is_true_of(&json!({})), Err("No such key: status".to_owned()));
+/// assert_eq!(bound.is_true_of(&json!({})).unwrap_err().to_string(), "No such key: status");
 /// ```
 #[derive(Debug)]
 pub struct Condition(Expression);
@@ -31,7 +32,7 @@ impl Condition {
     ) -> Result<Self, Problem> {
         Expression::compile(source, Declared::Named(variables), Returns::Bool)
             .map(Self)
-            .map_err(|rule| Problem::invalid(field, source, rule))
+            .map_err(|rule| Problem::invalid(field, source, rule.to_string()))
     }
 
     /// The same for one that may name nothing but the fields of `object`.
@@ -66,12 +67,14 @@ impl Condition {
     /// Whether it is true of these values. `value_of` is asked for each variable that it names.
     ///
     /// # Errors
-    /// It can't be evaluated, or gives something else than a bool: why, as a sentence for the user that names no
-    /// values.
-    pub fn is_true<'a>(&self, value_of: &dyn Fn(&str) -> &'a Value) -> Result<bool, String> {
+    /// It can't be evaluated, or gives something else than a bool.
+    pub fn is_true<'a>(
+        &self,
+        value_of: &dyn Fn(&str) -> &'a Value,
+    ) -> Result<bool, EvaluationError> {
         match self.0.evaluate_by(value_of)? {
             cel::Value::Bool(truth) => Ok(truth),
-            other => Err(format!("gave {}, not a bool", other.type_of())),
+            other => Err(not_a_bool(&other)),
         }
     }
 
@@ -80,7 +83,7 @@ impl Condition {
     pub fn misfit<'a>(&self, value_of: &dyn Fn(&str) -> &'a Value) -> Option<String> {
         match self.0.evaluate_by(value_of) {
             Ok(cel::Value::Bool(_)) => None,
-            Ok(other) => Some(format!("gave {}, not a bool", other.type_of())),
+            Ok(other) => Some(not_a_bool(&other).to_string()),
             Err(_) => self.0.misfit(value_of),
         }
     }
@@ -89,9 +92,14 @@ impl Condition {
     ///
     /// # Errors
     /// As [`Condition::is_true`].
-    pub fn is_true_of(&self, object: &Value) -> Result<bool, String> {
+    pub fn is_true_of(&self, object: &Value) -> Result<bool, EvaluationError> {
         self.is_true(&|_| object)
     }
+}
+
+fn not_a_bool(value: &cel::Value) -> EvaluationError {
+    let given = value.type_of().to_string();
+    EvaluationError::NotABool { given }
 }
 
 #[cfg(test)]
@@ -104,11 +112,12 @@ mod tests {
         let condition = Condition::compile("spec.when", source, &["object", "amounts", "name"])
             .map_err(|problem| problem.to_string())?;
         let (object, amounts, name) = (json!({"a": {"b": 1}}), json!({"x/y": 2.5}), json!("n"));
-        condition.is_true(&|variable| match variable {
+        let is_true = condition.is_true(&|variable| match variable {
             "amounts" => &amounts,
             "name" => &name,
             _ => &object,
-        })
+        });
+        is_true.map_err(|error| error.to_string())
     }
 
     #[test]

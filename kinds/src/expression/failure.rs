@@ -120,7 +120,7 @@ mod tests {
         let told = Condition::over_object("x", source)
             .unwrap()
             .is_true_of(&object);
-        let told = told.unwrap_err();
+        let told = told.unwrap_err().to_string();
         assert!(told.contains(expected), "{told}");
         assert!(!told.contains("hunter2"), "{told}");
     }

@@ -4,8 +4,10 @@
 
 pub(crate) mod compiled;
 pub(crate) mod condition;
+pub(crate) mod error;
 mod failure;
 mod indexes;
+mod limits;
 mod nesting;
 mod project;
 pub(crate) mod types;

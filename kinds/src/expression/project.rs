@@ -6,12 +6,9 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::expression::error::EvaluationError;
+use crate::expression::limits::{TEXT_BYTES_MAX, VALUES_MAX};
 use crate::expression::walk::Parts;
-
-/// Most values that one evaluation may be handed. The conditions of a job are a few dozen.
-const VALUES_MAX: usize = 20_000;
-/// Most text that one evaluation may be handed, in bytes.
-const TEXT_BYTES_MAX: usize = 128 * 1024;
 
 /// Converts for one evaluation, and notes what that takes.
 #[derive(Debug, Default)]
@@ -35,7 +32,11 @@ impl Projection {
 
     /// The `parts` of `value`. What has no fields is there whole, so that an expression that expects
     /// some is told what it has got.
-    pub(super) fn of(&mut self, value: &Value, parts: &Parts) -> Result<cel::Value, String> {
+    pub(super) fn of(
+        &mut self,
+        value: &Value,
+        parts: &Parts,
+    ) -> Result<cel::Value, EvaluationError> {
         let Value::Object(map) = value else {
             return self.convert(value);
         };
@@ -52,12 +53,10 @@ impl Projection {
     }
 
     /// `value` as CEL sees it: whole numbers are `int`, as in Kubernetes.
-    fn convert(&mut self, value: &Value) -> Result<cel::Value, String> {
+    fn convert(&mut self, value: &Value) -> Result<cel::Value, EvaluationError> {
         self.values = self.values.saturating_add(1);
         if VALUES_MAX < self.values {
-            return Err(format!(
-                "it reads more than the {VALUES_MAX} values that an expression may read"
-            ));
+            return Err(EvaluationError::TooManyValues);
         }
         Ok(match value {
             Value::Null => cel::Value::Null,
@@ -71,9 +70,7 @@ impl Projection {
                 self.text_bytes = self.text_bytes.saturating_add(text.len());
                 self.longest_text_bytes = self.longest_text_bytes.max(text.len());
                 if TEXT_BYTES_MAX < self.text_bytes {
-                    return Err(format!(
-                        "it reads more than the {TEXT_BYTES_MAX} bytes of text that an expression may read"
-                    ));
+                    return Err(EvaluationError::TooMuchText);
                 }
                 cel::Value::String(Arc::new(text.clone()))
             }
@@ -92,7 +89,7 @@ impl Projection {
     fn convert_map<'a>(
         &mut self,
         entries: impl Iterator<Item = (&'a String, &'a Value)>,
-    ) -> Result<cel::Value, String> {
+    ) -> Result<cel::Value, EvaluationError> {
         let mut map: HashMap<String, cel::Value> = HashMap::new();
         for (key, value) in entries {
             map.insert(key.clone(), self.convert(value)?);

@@ -77,7 +77,10 @@ pub(super) struct Check<'a> {
 }
 
 /// The type of a part, if it is known; or what does not fit in it.
-type Found = Result<Option<Type>, String>;
+type Found = Result<Option<Type>, Mismatch>;
+
+/// What does not fit, as a sentence for the user.
+struct Mismatch(String);
 
 /// What does not fit in `expression`, whatever an object holds. `declared` says of which type a variable is.
 pub(super) fn mismatch(
@@ -88,7 +91,7 @@ pub(super) fn mismatch(
         declared,
         bound: Vec::new(),
     };
-    check.part(expression).err()
+    check.part(expression).err().map(|Mismatch(text)| text)
 }
 
 impl Check<'_> {
@@ -105,11 +108,11 @@ impl Check<'_> {
             Expr::Select(select) => match self.part(&select.operand)? {
                 Some(Type::Map(_)) if select.test => Ok(Some(Type::Bool)),
                 Some(Type::Map(of)) => Ok(of.map(|of| *of)),
-                Some(of) => Err(format!(
+                Some(of) => Err(Mismatch(format!(
                     "{} is {} and has no fields",
                     written(&select.operand),
                     of.name()
-                )),
+                ))),
                 None => Ok(select.test.then_some(Type::Bool)),
             },
             Expr::Call(call) => self.call(call),
@@ -228,7 +231,7 @@ fn of_all(all: impl IntoIterator<Item = Option<Type>>) -> Option<Type> {
 /// A part and its type.
 type Typed<'a> = (&'a IdedExpr, &'a Option<Type>);
 
-fn compared(operator: &str, one: Typed<'_>, other: Typed<'_>) -> Result<(), String> {
+fn compared(operator: &str, one: Typed<'_>, other: Typed<'_>) -> Result<(), Mismatch> {
     let ((left, Some(left_type)), (right, Some(right_type))) = (one, other) else {
         return Ok(());
     };
@@ -244,21 +247,25 @@ fn compared(operator: &str, one: Typed<'_>, other: Typed<'_>) -> Result<(), Stri
     ))
 }
 
-fn has_order((part, of): Typed<'_>) -> Result<(), String> {
+fn has_order((part, of): Typed<'_>) -> Result<(), Mismatch> {
     match of {
-        Some(of @ (Type::List(_) | Type::Map(_) | Type::Null)) => Err(format!(
+        Some(of @ (Type::List(_) | Type::Map(_) | Type::Null)) => Err(Mismatch(format!(
             "{} is {} and has no order",
             written(part),
             of.name()
-        )),
+        ))),
         _ => Ok(()),
     }
 }
 
-fn is_bool((part, of): Typed<'_>) -> Result<(), String> {
+fn is_bool((part, of): Typed<'_>) -> Result<(), Mismatch> {
     match of {
         None | Some(Type::Bool) => Ok(()),
-        Some(of) => Err(format!("{} is {}, not a bool", written(part), of.name())),
+        Some(of) => Err(Mismatch(format!(
+            "{} is {}, not a bool",
+            written(part),
+            of.name()
+        ))),
     }
 }
 
@@ -267,15 +274,15 @@ fn is_in(
     (one, left): Typed<'_>,
     (list, right): Typed<'_>,
     type_of: &mut dyn FnMut(&IdedExpr) -> Found,
-) -> Result<(), String> {
+) -> Result<(), Mismatch> {
     let never = |part: &IdedExpr, of: &Type, other: &Type| {
-        Err(format!(
+        Err(Mismatch(format!(
             "{} is {}, so it never equals {}, which is {}",
             written(part),
             other.name(),
             written(one),
             of.name()
-        ))
+        )))
     };
     if let (Expr::List(elements), Some(of)) = (&list.expr, left) {
         for element in &elements.elements {
@@ -287,25 +294,27 @@ fn is_in(
         return Ok(());
     }
     match (left, right) {
-        (Some(of), Some(Type::List(Some(element)))) if !of.may_equal(element) => Err(format!(
-            "{} is a list of {}, so it never contains {}, which is {}",
-            written(list),
-            element.noun(),
-            written(one),
-            of.name()
-        )),
-        (Some(of), Some(Type::Map(_))) if *of != Type::Text => Err(format!(
+        (Some(of), Some(Type::List(Some(element)))) if !of.may_equal(element) => {
+            Err(Mismatch(format!(
+                "{} is a list of {}, so it never contains {}, which is {}",
+                written(list),
+                element.noun(),
+                written(one),
+                of.name()
+            )))
+        }
+        (Some(of), Some(Type::Map(_))) if *of != Type::Text => Err(Mismatch(format!(
             "{} is a map with string keys, so it never contains {}, which is {}",
             written(list),
             written(one),
             of.name()
-        )),
+        ))),
         (_, None | Some(Type::List(_) | Type::Map(_))) => Ok(()),
-        (_, Some(of)) => Err(format!(
+        (_, Some(of)) => Err(Mismatch(format!(
             "{} is {}, and in looks in lists and maps",
             written(list),
             of.name()
-        )),
+        ))),
     }
 }
 
@@ -315,20 +324,20 @@ fn at_index((whole, of): Typed<'_>, (key, key_type): Typed<'_>) -> Found {
         Some(Type::List(inner)) => (Type::Int, "an int", inner),
         Some(Type::Map(inner)) => (Type::Text, "a string", inner),
         Some(of) => {
-            return Err(format!(
+            return Err(Mismatch(format!(
                 "{} is {} and can't be indexed",
                 written(whole),
                 of.name()
-            ));
+            )));
         }
     };
     match key_type {
-        Some(key_type) if !key_type.may_equal(&fits) => Err(format!(
+        Some(key_type) if !key_type.may_equal(&fits) => Err(Mismatch(format!(
             "{} is indexed by {needs}, and {} is {}",
             written(whole),
             written(key),
             key_type.name()
-        )),
+        ))),
         _ => Ok(inner.as_deref().cloned()),
     }
 }
@@ -353,8 +362,10 @@ fn differ(
     (right, right_type): (&IdedExpr, &Type),
     operator: &str,
     rule: &str,
-) -> String {
+) -> Mismatch {
     let (is, other) = (left_type.name(), right_type.name());
     let (left, right) = (written(left), written(right));
-    format!("{left} is {is} and {right} is {other}: {operator} {rule}")
+    Mismatch(format!(
+        "{left} is {is} and {right} is {other}: {operator} {rule}"
+    ))
 }

@@ -6,6 +6,7 @@ use std::fmt;
 use json_patch::jsonptr::PointerBuf;
 use json_patch::{AddOperation, PatchOperation};
 use serde_json::{Map, Value};
+use thiserror::Error;
 
 use crate::field::path::FieldPath;
 
@@ -18,6 +19,17 @@ enum Step {
     Field(String),
     Key(String),
     Place(usize),
+}
+
+/// The rule that a text breaks by which an object says where a field of it lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub(crate) enum LocationError {
+    #[error(
+        "must be field names with dots between them, with the places in lists in brackets (such as \"template.spec.jobs[0].template\")"
+    )]
+    NoFieldName,
+    #[error("must not lead deeper than {STEPS_MAX} fields")]
+    TooDeep,
 }
 
 /// Where a field of an object lies. The empty one is the object itself.
@@ -54,16 +66,13 @@ impl Location {
     /// which may have places in lists behind it, as in `template.spec.jobs[0].template`.
     ///
     /// # Errors
-    /// The rule that `text` breaks, as a sentence for the user.
-    pub(crate) fn follow(&self, text: &str) -> Result<Self, String> {
-        let rule = || {
-            "must be field names with dots between them, with the places in lists in brackets (such as \"template.spec.jobs[0].template\")"
-                .to_owned()
-        };
+    /// The rule that `text` breaks.
+    pub(crate) fn follow(&self, text: &str) -> Result<Self, LocationError> {
+        let rule = LocationError::NoFieldName;
         let mut at = self.clone();
         for part in text.trim_start_matches('.').split('.') {
             let (name, places) = part.split_at(part.find('[').unwrap_or(part.len()));
-            let name = FieldPath::parse_below(&format!(".{name}")).map_err(|_| rule())?;
+            let name = FieldPath::parse_below(&format!(".{name}")).map_err(|_| rule)?;
             at = at.below(&name);
             if places.is_empty() {
                 continue;
@@ -71,14 +80,14 @@ impl Location {
             let places = places
                 .strip_prefix('[')
                 .and_then(|rest| rest.strip_suffix(']'));
-            for place in places.ok_or_else(rule)?.split("][") {
+            for place in places.ok_or(rule)?.split("][") {
                 let is_number = place.bytes().all(|byte| byte.is_ascii_digit());
                 let place = place.parse().ok().filter(|_| is_number);
-                at = at.place(place.ok_or_else(rule)?);
+                at = at.place(place.ok_or(rule)?);
             }
         }
         if STEPS_MAX < at.0.len() {
-            return Err(format!("must not lead deeper than {STEPS_MAX} fields"));
+            return Err(LocationError::TooDeep);
         }
         Ok(at)
     }
@@ -203,10 +212,10 @@ mod tests {
             "", "a..b", "a[x]", "a[-1]", "a[+1]", "a[0", "a]0[", "[0]", "a/b", "a[0]b",
         ] {
             let rule = root.follow(text).unwrap_err();
-            assert!(rule.starts_with("must be field names"), "{text}: {rule}");
+            assert_eq!(rule, LocationError::NoFieldName, "{text}");
         }
         let rule = root.follow(&vec!["a"; 40].join(".")).unwrap_err();
-        assert_eq!(rule, "must not lead deeper than 32 fields");
+        assert_eq!(rule.to_string(), "must not lead deeper than 32 fields");
     }
 
     #[test]

@@ -4,6 +4,7 @@
 use std::fmt;
 
 use serde_json::{Map, Value};
+use thiserror::Error;
 
 /// A path to one field: dots and field names, as in `.spec.runPolicy.suspend`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,16 +15,35 @@ pub struct FieldPath {
 /// Deepest path that is accepted: the kinds known to us need five.
 const SEGMENTS_MAX: usize = 16;
 
+/// The rule that a text breaks which is to be a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum PathError {
+    /// No dot comes first.
+    #[error("must start with a dot (such as \".spec.suspend\")")]
+    NoDot,
+    /// It has too many fields.
+    #[error("must not be deeper than {SEGMENTS_MAX} fields")]
+    TooDeep,
+    /// Something in it is no name of a field.
+    #[error(
+        "must be field names with a dot before each (such as \".spec.suspend\"); lists are named by forEach"
+    )]
+    NoFieldName,
+    /// It lies where a JobKind may name nothing.
+    #[error("must not lie in metadata or status")]
+    NotInSpec,
+}
+
 impl FieldPath {
     /// Parses `.a.b.c`, a path in an object.
     ///
     /// # Errors
-    /// The rule that `text` breaks, as a sentence for the user.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    /// The rule that `text` breaks.
+    pub fn parse(text: &str) -> Result<Self, PathError> {
         let path = Self::parse_below(text)?;
         let first = path.segments.first();
         if first.is_some_and(|first| first == "metadata" || first == "status") {
-            return Err("must not lie in metadata or status".to_owned());
+            return Err(PathError::NotInSpec);
         }
         Ok(path)
     }
@@ -31,14 +51,12 @@ impl FieldPath {
     /// Parses `.a.b.c`, a path in some part of an object.
     ///
     /// # Errors
-    /// The rule that `text` breaks, as a sentence for the user.
-    pub fn parse_below(text: &str) -> Result<Self, String> {
-        let rest = text
-            .strip_prefix('.')
-            .ok_or_else(|| "must start with a dot (such as \".spec.suspend\")".to_owned())?;
+    /// The rule that `text` breaks.
+    pub fn parse_below(text: &str) -> Result<Self, PathError> {
+        let rest = text.strip_prefix('.').ok_or(PathError::NoDot)?;
         let segments: Vec<String> = rest.split('.').map(str::to_owned).collect();
         if segments.len() > SEGMENTS_MAX {
-            return Err(format!("must not be deeper than {SEGMENTS_MAX} fields"));
+            return Err(PathError::TooDeep);
         }
         for segment in &segments {
             let mut letters = segment.chars();
@@ -46,10 +64,7 @@ impl FieldPath {
                 .next()
                 .is_some_and(|c| c.is_ascii_alphabetic() || c == '_');
             if !starts_well || !letters.all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-') {
-                return Err(
-                    "must be field names with a dot before each (such as \".spec.suspend\"); lists are named by forEach"
-                        .to_owned(),
-                );
+                return Err(PathError::NoFieldName);
             }
         }
         Ok(Self { segments })
@@ -132,7 +147,8 @@ mod tests {
             (".status.active", "must not lie in metadata or status"),
         ];
         for (text, expected) in cases {
-            assert_eq!(FieldPath::parse(text).unwrap_err(), expected, "{text}");
+            let rule = FieldPath::parse(text).unwrap_err();
+            assert_eq!(rule.to_string(), expected, "{text}");
         }
         for text in [
             ".",
@@ -142,11 +158,8 @@ mod tests {
             ".spec.a~1b",
             ".spec.é",
         ] {
-            let message = FieldPath::parse(text).unwrap_err();
-            assert!(
-                message.starts_with("must be field names"),
-                "{text}: {message}"
-            );
+            let rule = FieldPath::parse(text).unwrap_err();
+            assert_eq!(rule, PathError::NoFieldName, "{text}");
         }
     }
 

@@ -223,6 +223,6 @@ fn compile_finished(rule: &FinishedRule, problems: &mut Vec<Problem>) -> Option<
 
 fn compile_suspend(text: &str, problems: &mut Vec<Problem>) -> Option<FieldPath> {
     FieldPath::parse(text)
-        .map_err(|rule| problems.push(Problem::invalid("spec.suspend", text, rule)))
+        .map_err(|rule| problems.push(Problem::invalid("spec.suspend", text, rule.to_string())))
         .ok()
 }

@@ -301,7 +301,7 @@ impl CompiledKind {
                         &format!("gave {}, not a string", other.type_of()),
                     ));
                 }
-                Err(error) => return Err(self.misfit("spec.finished.message", &error)),
+                Err(error) => return Err(self.misfit("spec.finished.message", &error.to_string())),
             },
         };
         Ok(Some(Finished { succeeded, message }))
@@ -350,7 +350,7 @@ impl CompiledKind {
         match expression.evaluate(of_object(object)) {
             Ok(cel::Value::Bool(truth)) => Ok(truth),
             Ok(other) => Err(self.misfit(field, &format!("gave {}, not a bool", other.type_of()))),
-            Err(error) => Err(self.misfit(field, &error)),
+            Err(error) => Err(self.misfit(field, &error.to_string())),
         }
     }
 

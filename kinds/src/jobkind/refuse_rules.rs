@@ -21,8 +21,9 @@ impl Refusal {
         let field = match rule.field.as_deref().map(FieldPath::parse_below) {
             None => "spec".to_owned(),
             Some(Ok(path)) => path.field(),
-            Some(Err(what)) => {
+            Some(Err(error)) => {
                 let text = rule.field.clone().unwrap_or_default();
+                let what = error.to_string();
                 problems.push(Problem::invalid(format!("{at}.field"), text, what));
                 return None;
             }

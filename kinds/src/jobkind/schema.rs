@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
+use thiserror::Error;
 
 use crate::expression::compiled::Expression;
 use crate::field::path::FieldPath;
@@ -18,6 +19,29 @@ mod tests;
 const REFERENCES_MAX: usize = 8;
 /// Field names that a message lists.
 const NAMES_MAX: usize = 12;
+
+/// How a field is not as a JobKind has it.
+#[derive(Debug, Error)]
+enum Misfit {
+    #[error("there is no field {field:?} in {place}: there are {names}")]
+    NoField {
+        field: String,
+        place: String,
+        names: String,
+    },
+    #[error("there is no field {field:?} in {place}, which is {kind}")]
+    NoFields {
+        field: String,
+        place: String,
+        kind: String,
+    },
+    #[error("must name a list or a map: this one is {0}")]
+    NotAList(String),
+    #[error("must name {wanted}: this one is {kind}")]
+    OtherType { wanted: String, kind: String },
+    #[error("must name a pod template: this field has no spec.containers")]
+    NotATemplate,
+}
 
 /// What of `kind` does not fit the OpenAPI v3 `document` of its group and version. Fields below an
 /// object that keeps unknown fields can't be checked and pass.
@@ -40,8 +64,11 @@ pub fn check(kind: &CompiledKind, document: &Value) -> Vec<Problem> {
     let mut problems = Vec::new();
     if let Some(suspend) = kind.suspend_path() {
         let rule = root.must_be(suspend, "boolean");
-        problems
-            .extend(rule.map(|rule| Problem::invalid("spec.suspend", suspend.to_string(), rule)));
+        problems.extend(
+            rule.map(|rule| {
+                Problem::invalid("spec.suspend", suspend.to_string(), rule.to_string())
+            }),
+        );
     }
     for (field, rule) in kind.rules() {
         problems.extend(check_rule(rule, &field, root));
@@ -59,11 +86,11 @@ pub fn has_kind(kind: &CompiledKind, document: &Value) -> bool {
 
 fn check_rule(rule: &Rule, field: &str, root: Known<'_>) -> Vec<Problem> {
     let mut problems = Vec::new();
-    let mut told = |name: &str, path: &FieldPath, rule: String| {
+    let mut told = |name: &str, path: &FieldPath, rule: Misfit| {
         problems.push(Problem::invalid(
             format!("{field}.{name}"),
             path.to_string(),
-            rule,
+            rule.to_string(),
         ));
     };
     let (mut holder, mut element) = (root, root);
@@ -114,7 +141,7 @@ fn check_rule(rule: &Rule, field: &str, root: Known<'_>) -> Vec<Problem> {
             problems.push(Problem::invalid(
                 format!("{field}.resourcesFrom"),
                 path.to_string(),
-                rule,
+                rule.to_string(),
             ));
         }
         if let Some(when) = &added.when {
@@ -194,7 +221,7 @@ impl<'a> Known<'a> {
     }
 
     /// The field at `fields` below, or why there can't be one.
-    fn at(self, fields: &[String]) -> Result<Self, String> {
+    fn at(self, fields: &[String]) -> Result<Self, Misfit> {
         let mut here = self.with(self.schema);
         let mut walked = self.name.to_owned();
         for field in fields {
@@ -214,15 +241,18 @@ impl<'a> Known<'a> {
                     } else {
                         &walked
                     };
+                    let (field, place) = (field.clone(), place.to_owned());
                     return Err(match properties {
-                        Some(_) => format!(
-                            "there is no field {field:?} in {place}: there are {}",
-                            names(properties)
-                        ),
-                        None => format!(
-                            "there is no field {field:?} in {place}, which is {}",
-                            kind_of(schema)
-                        ),
+                        Some(_) => Misfit::NoField {
+                            field,
+                            place,
+                            names: names(properties),
+                        },
+                        None => Misfit::NoFields {
+                            field,
+                            place,
+                            kind: kind_of(schema).to_owned(),
+                        },
                     });
                 }
             };
@@ -233,7 +263,7 @@ impl<'a> Known<'a> {
     }
 
     /// The elements of a list or the values of a map.
-    fn elements(self) -> Result<Self, String> {
+    fn elements(self) -> Result<Self, Misfit> {
         let Some(schema) = self.schema else {
             return Ok(self);
         };
@@ -243,35 +273,29 @@ impl<'a> Known<'a> {
         if keeps_unknown(schema) || type_of(schema).is_none() {
             return Ok(self.with(values_of(schema)));
         }
-        Err(format!(
-            "must name a list or a map: this one is {}",
-            kind_of(schema)
-        ))
+        Err(Misfit::NotAList(kind_of(schema).to_owned()))
     }
 
     /// Why the field at `path` is not of this type, if it is not.
-    fn must_be(self, path: &FieldPath, wanted: &str) -> Option<String> {
+    fn must_be(self, path: &FieldPath, wanted: &str) -> Option<Misfit> {
         match self.at(path.segments()) {
             Ok(found) => {
                 let schema = found.schema.filter(|schema| !has_type(schema, wanted))?;
-                Some(format!(
-                    "must name {}: this one is {}",
-                    described(wanted),
-                    kind_of(schema)
-                ))
+                Some(Misfit::OtherType {
+                    wanted: described(wanted).to_owned(),
+                    kind: kind_of(schema).to_owned(),
+                })
             }
             Err(rule) => Some(rule),
         }
     }
 
-    fn must_be_template(self, path: &FieldPath) -> Option<String> {
+    fn must_be_template(self, path: &FieldPath) -> Option<Misfit> {
         match self.at(path.segments()) {
             Ok(found) => {
                 let schema = found.schema?;
                 let is_template = is_template(schema, self.document);
-                (!is_template).then(|| {
-                    "must name a pod template: this field has no spec.containers".to_owned()
-                })
+                (!is_template).then_some(Misfit::NotATemplate)
             }
             Err(rule) => Some(rule),
         }

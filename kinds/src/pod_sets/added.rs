@@ -42,7 +42,7 @@ impl Added {
                 Ok(path) => Some(path),
                 Err(rule) => {
                     let at = format!("{field}.resourcesFrom");
-                    problems.push(Problem::invalid(at, text, rule));
+                    problems.push(Problem::invalid(at, text, rule.to_string()));
                     return None;
                 }
             },

@@ -4,7 +4,7 @@ use sluice_crds::{PartialAdmission, PodSetRule, WhenAbsent};
 
 use crate::expression::compiled::{Declared, Expression, Returns};
 use crate::field::names;
-use crate::field::path::FieldPath;
+use crate::field::path::{FieldPath, PathError};
 use crate::field::problem::Problem;
 use crate::pod_sets::added::Added;
 use crate::pod_sets::rule::{Partial, Rule, Source};
@@ -24,7 +24,7 @@ impl Rule {
         let (declared, parse) = match lists {
             Some(_) => (
                 Declared::Element,
-                FieldPath::parse_below as fn(&str) -> Result<_, _>,
+                FieldPath::parse_below as fn(&str) -> Result<_, PathError>,
             ),
             None => (Declared::Object, FieldPath::parse as _),
         };
@@ -33,7 +33,10 @@ impl Rule {
         };
         let mut path = |name: &str, text: &Option<String>| {
             let text = text.as_deref()?;
-            parse(text).map_err(|rule| told(name, text, rule)).ok()
+            let parsed = parse(text);
+            parsed
+                .map_err(|rule| told(name, text, rule.to_string()))
+                .ok()
         };
         let template = path("template", &rule.template).map(Source::Template);
         let from = path("templateFrom", &rule.template_from).map(Source::TemplateFrom);
@@ -43,7 +46,7 @@ impl Rule {
         let mut number = |name: &str, source: &Option<String>, returns: Returns| {
             let source = source.as_deref()?;
             Expression::compile(source, declared, returns)
-                .map_err(|rule| told(name, source, rule))
+                .map_err(|rule| told(name, source, rule.to_string()))
                 .ok()
         };
         let count = number("count", &rule.count, Returns::Int);
@@ -84,8 +87,13 @@ fn compile_partial(
         field: path,
     } = partial;
     problems.extend(names::annotation_key(annotation, &at("annotation")));
-    let path = FieldPath::parse(path)
-        .map_err(|rule| problems.push(Problem::invalid(at("field"), path.clone(), rule)));
+    let path = FieldPath::parse(path).map_err(|rule| {
+        problems.push(Problem::invalid(
+            at("field"),
+            path.clone(),
+            rule.to_string(),
+        ));
+    });
     Some(Partial {
         annotation: annotation.clone(),
         field: path.ok()?,

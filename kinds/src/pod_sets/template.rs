@@ -317,7 +317,7 @@ fn pointed_at(
     let (above, _) = &element.holder;
     above
         .follow(text)
-        .map_err(|rule| problems.push(Problem::invalid(field(), text.clone(), rule)))
+        .map_err(|rule| problems.push(Problem::invalid(field(), text.clone(), rule.to_string())))
         .ok()
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use sluice_crds::quantity::NANOS;
+use thiserror::Error;
 
 use crate::field::problem::Problem;
 use crate::read::claims::{self, Claim, ClaimSource};
@@ -29,8 +30,71 @@ pub fn is_named_by_class(name: &str) -> bool {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DeviceClasses(BTreeMap<String, String>);
 
-/// What one claim that is made from a template comes to, or why that can't be counted.
-pub type TemplateDevices = Result<Amounts, String>;
+/// What one claim that is made from a template comes to.
+pub type TemplateDevices = Result<Amounts, Uncountable>;
+
+/// Why devices can't be counted.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum Uncountable {
+    /// A template has too many requests.
+    #[error("has more than {REQUESTS_MAX} requests")]
+    TooManyRequests,
+    /// A request of a template can't be counted.
+    #[error("can't be counted, because of its request {name:?}: {rule}")]
+    Request {
+        /// The name of the request.
+        name: String,
+        /// The rule that it breaks.
+        rule: RequestRule,
+    },
+    /// The sum is too large.
+    #[error("requests too many devices of {0:?}")]
+    TooMany(String),
+    /// A claim is made from a template that can't be counted.
+    #[error("ResourceClaimTemplate {name:?} {why}")]
+    Template {
+        /// The name of the template.
+        name: String,
+        /// Why it can't be counted.
+        why: Box<Self>,
+    },
+    /// The template of a claim is not there.
+    #[error("there is no ResourceClaimTemplate {0:?}: create it, and its devices are counted")]
+    NoTemplate(String),
+    /// A claim that is there already.
+    #[error(
+        "devices of ResourceClaim {0:?} can't be counted, as other pods may share them: name a ResourceClaimTemplate instead"
+    )]
+    Shared(String),
+    /// A claim that names nothing which is known.
+    #[error("must name a ResourceClaimTemplate")]
+    NotNamed,
+}
+
+/// The rule that a request of a ResourceClaimTemplate breaks.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum RequestRule {
+    /// Several devices may be allocated.
+    #[error("firstAvailable leaves open which devices are allocated: use exactly")]
+    FirstAvailable,
+    /// It says nothing.
+    #[error("exactly must be set")]
+    NotExactly,
+    /// It takes devices of others.
+    #[error("adminAccess grants devices that are allocated to others: must be false")]
+    AdminAccess,
+    /// Any number of devices may be allocated.
+    #[error(
+        "allocationMode {0:?} leaves open how many devices are allocated: must be \"ExactCount\""
+    )]
+    AllocationMode(String),
+    /// It has no number.
+    #[error("count must be a number greater than zero")]
+    Count,
+    /// Nobody says what its devices count as.
+    #[error("deviceClasses in Sluice's configuration names no resource for device class {0:?}")]
+    Class(String),
+}
 
 impl DeviceClasses {
     /// These classes, each with the resource that its devices are counted as.
@@ -63,53 +127,48 @@ impl DeviceClasses {
         let requests = requests.and_then(Value::as_array);
         let requests = requests.map_or(&[][..], Vec::as_slice);
         if REQUESTS_MAX < requests.len() {
-            return Err(format!("has more than {REQUESTS_MAX} requests"));
+            return Err(Uncountable::TooManyRequests);
         }
         let mut amounts = Amounts::new();
         for request in requests {
             let name = text(request, "name");
-            let (resource, amount) = (self.request(request)).map_err(|rule| {
-                format!("can't be counted, because of its request {name:?}: {rule}")
-            })?;
+            let (resource, amount) =
+                (self.request(request)).map_err(|rule| Uncountable::Request {
+                    name: name.to_owned(),
+                    rule,
+                })?;
             let total = amounts.entry(resource.to_owned()).or_default();
             *total = (total.checked_add(amount))
-                .ok_or_else(|| format!("requests too many devices of {resource:?}"))?;
+                .ok_or_else(|| Uncountable::TooMany(resource.to_owned()))?;
         }
         Ok(amounts)
     }
 
     /// What one request asks for: a resource, and how much of it in nano-units.
-    fn request(&self, request: &Value) -> Result<(&str, i128), String> {
+    fn request(&self, request: &Value) -> Result<(&str, i128), RequestRule> {
         if request.get("firstAvailable").is_some() {
-            let rule = "firstAvailable leaves open which devices are allocated: use exactly";
-            return Err(rule.to_owned());
+            return Err(RequestRule::FirstAvailable);
         }
         let Some(exactly) = request.get("exactly") else {
-            return Err("exactly must be set".to_owned());
+            return Err(RequestRule::NotExactly);
         };
         if exactly.get("adminAccess").and_then(Value::as_bool) == Some(true) {
-            let rule = "adminAccess grants devices that are allocated to others: must be false";
-            return Err(rule.to_owned());
+            return Err(RequestRule::AdminAccess);
         }
         // Unknown modes must be refused, as the API has it.
         let mode = exactly.get("allocationMode").and_then(Value::as_str);
         if let Some(mode) = mode.filter(|mode| *mode != "ExactCount") {
-            return Err(format!(
-                "allocationMode {mode:?} leaves open how many devices are allocated: must be \"ExactCount\""
-            ));
+            return Err(RequestRule::AllocationMode(mode.to_owned()));
         }
         let count = match exactly.get("count") {
             None | Some(Value::Null) => Some(1),
             Some(count) => count.as_i64().filter(|count| 0 < *count),
         };
         let amount = count.and_then(|count| i128::from(count).checked_mul(NANOS));
-        let amount = amount.ok_or_else(|| "count must be a number greater than zero".to_owned())?;
+        let amount = amount.ok_or(RequestRule::Count)?;
         let class = text(exactly, "deviceClassName");
-        let resource = self.resource(class).ok_or_else(|| {
-            format!(
-                "deviceClasses in Sluice's configuration names no resource for device class {class:?}"
-            )
-        })?;
+        let resource = self.resource(class);
+        let resource = resource.ok_or_else(|| RequestRule::Class(class.to_owned()))?;
         Ok((resource, amount))
     }
 }
@@ -163,7 +222,7 @@ impl PodSetView {
             if let Err(rule) = counted
                 && problems.len() < claims::TOLD_MAX
             {
-                problems.push(claims::refuse(claim, index, &field, rule));
+                problems.push(claims::refuse(claim, index, &field, rule.to_string()));
             }
         }
         self.devices = if problems.is_empty() {
@@ -194,29 +253,28 @@ pub fn uncounted(pod_sets: &[PodSetView]) -> Vec<Problem> {
 fn of_claim<'a>(
     claim: &Claim,
     count: &impl Fn(&str) -> Option<&'a TemplateDevices>,
-) -> Result<&'a Amounts, String> {
+) -> Result<&'a Amounts, Uncountable> {
     match &claim.source {
         ClaimSource::Template(name) => match count(name) {
             Some(Ok(amounts)) => Ok(amounts),
-            Some(Err(rule)) => Err(format!("ResourceClaimTemplate {name:?} {rule}")),
-            None => Err(format!(
-                "there is no ResourceClaimTemplate {name:?}: create it, and its devices are counted"
-            )),
+            Some(Err(why)) => Err(Uncountable::Template {
+                name: name.to_string(),
+                why: Box::new(why.clone()),
+            }),
+            None => Err(Uncountable::NoTemplate(name.to_string())),
         },
-        ClaimSource::Shared(name) => Err(format!(
-            "devices of ResourceClaim {name:?} can't be counted, as other pods may share them: name a ResourceClaimTemplate instead"
-        )),
-        ClaimSource::Unknown => Err("must name a ResourceClaimTemplate".to_owned()),
+        ClaimSource::Shared(name) => Err(Uncountable::Shared(name.to_string())),
+        ClaimSource::Unknown => Err(Uncountable::NotNamed),
     }
 }
 
 /// Adds `more` to `total`, which must be countable together with `requests`.
-fn add(total: &mut Amounts, more: &Amounts, requests: &Amounts) -> Result<(), String> {
+fn add(total: &mut Amounts, more: &Amounts, requests: &Amounts) -> Result<(), Uncountable> {
     for (resource, amount) in more {
         let before = total.get(resource).copied().unwrap_or_default();
         let own = requests.get(resource).copied().unwrap_or_default();
         let sum = (before.checked_add(*amount)).filter(|sum| sum.checked_add(own).is_some());
-        let sum = sum.ok_or_else(|| format!("requests too many devices of {resource:?}"))?;
+        let sum = sum.ok_or_else(|| Uncountable::TooMany(resource.clone()))?;
         total.insert(resource.clone(), sum);
     }
     Ok(())

@@ -21,12 +21,12 @@ const FAILED_WEBHOOK: &str = "failed calling webhook";
 
 /// Why a request failed.
 #[derive(Debug)]
-pub(super) enum Failure {
+pub(super) enum RequestFailure {
     Api(Box<Status>),
     Other(String),
 }
 
-impl Failure {
+impl RequestFailure {
     /// The object has changed since the write was planned: 409; 422 for a JSON patch whose `test`
     /// failed, and for another UID in a patch; 404 for an object that is gone.
     pub(super) fn is_conflict(&self) -> bool {
@@ -84,12 +84,12 @@ fn is_refusal(status: &Status) -> bool {
 /// Sends a request, within the longest time that one may take.
 pub(super) async fn deadline<T>(
     request: impl Future<Output = Result<T, Error>>,
-) -> Result<T, Failure> {
+) -> Result<T, RequestFailure> {
     match tokio::time::timeout(DEADLINE, request).await {
         Ok(Ok(value)) => Ok(value),
-        Ok(Err(Error::Api(status))) => Err(Failure::Api(status)),
-        Ok(Err(error)) => Err(Failure::Other(error.to_string())),
-        Err(_) => Err(Failure::Other(format!(
+        Ok(Err(Error::Api(status))) => Err(RequestFailure::Api(status)),
+        Ok(Err(error)) => Err(RequestFailure::Other(error.to_string())),
+        Err(_) => Err(RequestFailure::Other(format!(
             "no reply within {} s",
             DEADLINE.as_secs()
         ))),
@@ -128,7 +128,7 @@ mod tests {
                 message: message.to_owned(),
                 ..Status::default()
             };
-            let reply = Failure::Api(Box::new(status)).into_reply();
+            let reply = RequestFailure::Api(Box::new(status)).into_reply();
             assert_eq!(outcome(&reply), expected, "{reply:?}");
         }
     }

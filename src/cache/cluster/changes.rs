@@ -14,7 +14,7 @@ use sluice_kinds::requests::{ClassAdditions, container_requests};
 use sluice_translate as translate;
 
 use super::kept::Kept;
-use super::read::parse;
+use super::read::{ReadError, parse};
 use super::settings::Cluster;
 use super::settings_effect::Effect;
 use crate::cache::additions::{Added, set};
@@ -28,7 +28,7 @@ impl Cluster {
         namespace: &str,
         name: &str,
         object: Option<&DynamicObject>,
-    ) -> Result<Effect, String> {
+    ) -> Result<Effect, ReadError> {
         match source {
             Source::ResourceFlavor => Ok(self.flavor_changed(name, parse(object)?)),
             Source::ClusterQueue => Ok(self.cluster_queue_changed(name, parse(object)?)),
@@ -258,9 +258,9 @@ impl Cluster {
         &mut self,
         name: &str,
         object: Option<&DynamicObject>,
-    ) -> Result<Effect, String> {
+    ) -> Result<Effect, ReadError> {
         let Some(gate) = Gate::of_object(name) else {
-            return Err("its name must be <path>.<domain>".to_owned());
+            return Err(ReadError::GateName);
         };
         let is_other = self.gates.set(gate.clone(), parse(object)?);
         if is_other {

@@ -4,18 +4,26 @@ use kube::api::DynamicObject;
 use serde_json::Value;
 use sluice_crds::ClusterQueueSpec;
 use sluice_engine::LocalQueueKey;
+use thiserror::Error;
+
+/// Why an object of the settings can't be read.
+#[derive(Debug, Error)]
+pub(super) enum ReadError {
+    #[error(transparent)]
+    Fields(#[from] serde_json::Error),
+    #[error("its name must be <path>.<domain>")]
+    GateName,
+}
 
 /// The object, as its type has it.
 pub(super) fn parse<T: serde::de::DeserializeOwned + Clone>(
     object: Option<&DynamicObject>,
-) -> Result<Option<T>, String> {
+) -> Result<Option<T>, ReadError> {
     let Some(object) = object else {
         return Ok(None);
     };
-    let value = serde_json::to_value(object).map_err(|e| e.to_string())?;
-    serde_json::from_value(value)
-        .map(Some)
-        .map_err(|e| e.to_string())
+    let value = serde_json::to_value(object)?;
+    Ok(Some(serde_json::from_value(value)?))
 }
 
 /// A ClusterQueue that can't be read, and of which nothing is known: it admits nothing.

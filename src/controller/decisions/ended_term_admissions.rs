@@ -11,7 +11,7 @@ use crate::cache::{PodRecord, Subject, Uid, WorkloadKey, WorkloadRecord};
 use crate::controller::Controller;
 use crate::controller::decisions::evictions::Eviction;
 use crate::controller::writes::in_flight::InFlightWrite;
-use crate::plan::workload::ended_term_admissions::{self, Sight};
+use crate::plan::workload::ended_term_admissions::{self, AdmissionSight};
 use crate::plan::{StatusPurpose, Write};
 use crate::process::term::TermName;
 
@@ -65,7 +65,7 @@ impl Controller {
         };
         let known = self.objects.workload(key);
         let known = known.filter(|known| known.uid == record.uid);
-        let sight = Sight {
+        let sight = AdmissionSight {
             own: self.ended_terms.term(),
             has_listed: self.phase.has_listed(),
             before: known.and_then(WorkloadRecord::admitted_in),
@@ -153,7 +153,7 @@ impl Controller {
             return;
         };
         let term = admitted.term.as_deref().unwrap_or_default();
-        let sight = Sight {
+        let sight = AdmissionSight {
             own: self.ended_terms.term(),
             has_listed: self.phase.has_listed(),
             before: None,

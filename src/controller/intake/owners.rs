@@ -10,7 +10,7 @@ use sluice_crds::HELD_ANNOTATION;
 use sluice_kinds::view::{LabelledQueue, QueueLabels};
 use sluice_kinds::{HeldMark, gates};
 
-use crate::api::lookup::Found;
+use crate::api::lookup::FoundOwner;
 use crate::cache::pod::OwnerRef;
 use crate::cache::{Subject, Uid};
 use crate::controller::Controller;
@@ -32,7 +32,7 @@ const ASKED_AGAIN_MAX: usize = 600;
 /// Questions about owners.
 pub struct Owners {
     queue_labels: QueueLabels,
-    lookups: Lookups<Question>,
+    lookups: Lookups<OwnerQuestion>,
     asked: HashSet<OwnerInNamespace>,
     /// What was found out lately.
     facts: HashMap<OwnerInNamespace, (Known, Moment)>,
@@ -45,7 +45,7 @@ type OwnerInNamespace = (Arc<str>, Arc<OwnerRef>);
 
 /// A question what an owner is.
 #[derive(Debug, Clone)]
-pub struct Question {
+pub struct OwnerQuestion {
     /// The namespace of the objects that name the owner.
     pub namespace: Arc<str>,
     /// The owner, as they name it.
@@ -53,7 +53,7 @@ pub struct Question {
     tries: u32,
 }
 
-impl InNamespace for Question {
+impl InNamespace for OwnerQuestion {
     fn namespace(&self) -> &Arc<str> {
         &self.namespace
     }
@@ -63,9 +63,9 @@ impl InNamespace for Question {
 #[derive(Debug)]
 pub struct OwnerAnswer {
     /// What was asked.
-    pub question: Question,
+    pub question: OwnerQuestion,
     /// What the API server said.
-    pub found: Found,
+    pub found: FoundOwner,
 }
 
 impl Owners {
@@ -92,7 +92,7 @@ impl Owners {
     /// Asks what an owner is that an object in this namespace names.
     pub fn look_up(&mut self, owner: &Arc<OwnerRef>, namespace: &Arc<str>) {
         if self.asked.insert((namespace.clone(), owner.clone())) {
-            self.lookups.ask(Question {
+            self.lookups.ask(OwnerQuestion {
                 namespace: namespace.clone(),
                 owner: owner.clone(),
                 tries: 0,
@@ -112,7 +112,7 @@ impl Owners {
     }
 
     /// Keeps an answer for a while.
-    fn keep(&mut self, question: &Question, known: Known, now: Now) {
+    fn keep(&mut self, question: &OwnerQuestion, known: Known, now: Now) {
         if KEPT_MAX <= self.facts.len() {
             self.facts.clear();
         }
@@ -134,7 +134,7 @@ impl Owners {
     }
 
     /// The next question to be asked, if there may be one more at the same time.
-    pub fn start(&mut self, now: Moment) -> Option<Question> {
+    pub fn start(&mut self, now: Moment) -> Option<OwnerQuestion> {
         self.lookups.start(now, |_| true)
     }
 
@@ -152,15 +152,15 @@ impl Controller {
     pub(in crate::controller) fn owner_found(&mut self, answer: OwnerAnswer) {
         let OwnerAnswer { question, found } = answer;
         self.owners.lookups.ended();
-        let Question {
+        let OwnerQuestion {
             namespace, owner, ..
         } = question.clone();
         let jobs = self.objects.children.waiting_for(&owner.uid);
         let has_pods = self.objects.pods.is_owner(&namespace, &owner.uid);
         let is_last = TRIES <= question.tries + 1;
         let known = match found {
-            Found::Unanswered if !is_last && (has_pods || !jobs.is_empty()) => {
-                let again = Question {
+            FoundOwner::Unanswered if !is_last && (has_pods || !jobs.is_empty()) => {
+                let again = OwnerQuestion {
                     tries: question.tries + 1,
                     ..question
                 };
@@ -168,10 +168,10 @@ impl Controller {
                 self.owners.lookups.ask_again(due, again);
                 return;
             }
-            Found::Unanswered => None,
-            Found::Object(metadata) => Some(self.owners.read(&metadata)),
-            Found::Gone => Some(Known::Gone),
-            Found::Unreadable => Some(Known::Forbidden),
+            FoundOwner::Unanswered => None,
+            FoundOwner::Object(metadata) => Some(self.owners.read(&metadata)),
+            FoundOwner::Gone => Some(Known::Gone),
+            FoundOwner::Unreadable => Some(Known::Forbidden),
         };
         self.owners
             .asked

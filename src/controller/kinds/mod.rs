@@ -40,7 +40,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// All JobKinds.
 pub struct Kinds {
     metrics: Arc<Metrics>,
-    reading: Reading,
+    reading: ReadingBasis,
     rules: Rules,
     entries: BTreeMap<Arc<str>, Entry>,
     lives: u64,
@@ -67,7 +67,7 @@ pub enum Order {
 
 /// What the task of a kind has found out.
 #[derive(Debug)]
-pub struct Report {
+pub struct KindReport {
     /// The name of the JobKind.
     pub name: Arc<str>,
     /// Which life of its watch says so.
@@ -109,7 +109,7 @@ impl From<WatchState> for News {
 }
 
 /// What objects are read with besides their JobKind.
-pub struct Reading {
+pub struct ReadingBasis {
     /// The labels that name a queue.
     pub queue_labels: QueueLabels,
     /// The names of the queue gate.
@@ -146,7 +146,7 @@ struct Entry {
 
 impl Kinds {
     /// No JobKinds.
-    pub fn new(metrics: Arc<Metrics>, reading: Reading, rules: Rules) -> Self {
+    pub fn new(metrics: Arc<Metrics>, reading: ReadingBasis, rules: Rules) -> Self {
         Self {
             metrics,
             reading,

@@ -4,7 +4,7 @@ use sluice_crds::JobKind;
 use tracing::info;
 
 use super::watch_state::{UnavailableReason, WatchState, unavailable};
-use super::{Entry, News, Report};
+use super::{Entry, KindReport, News};
 use crate::cache::Source;
 use crate::controller::Controller;
 use crate::jobkinds::webhook_rules::Rule;
@@ -53,7 +53,7 @@ impl Controller {
         });
     }
 
-    pub(in crate::controller) fn kind_report(&mut self, report: Report) {
+    pub(in crate::controller) fn kind_report(&mut self, report: KindReport) {
         // It may be deleted, or another one, since its task reported.
         let Some(entry) = self.kinds.entries.get_mut(&report.name) else {
             return;

@@ -10,7 +10,7 @@ use sluice_gates::GroupKind;
 use sluice_kinds::CompiledKind;
 
 use super::watch_state::{UnavailableReason, WatchState, unavailable};
-use super::{Entry, Kinds, PATIENCE, Reading};
+use super::{Entry, Kinds, PATIENCE, ReadingBasis};
 use crate::cache::cluster::Kept;
 use crate::cache::conditions;
 use crate::cache::job::JobReader;
@@ -56,7 +56,7 @@ impl Kinds {
     }
 
     /// What all objects are read with.
-    pub fn reading(&self) -> &Reading {
+    pub fn reading(&self) -> &ReadingBasis {
         &self.reading
     }
 

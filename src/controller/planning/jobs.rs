@@ -10,7 +10,7 @@ use crate::plan::children::lineage::Lineage;
 use crate::plan::engine_state::time;
 use crate::plan::evictions::unused_quota;
 use crate::plan::job::plan;
-use crate::plan::situation::{Child, JobSituation};
+use crate::plan::situation::{ChildWithPods, JobSituation};
 use crate::plan::{Note, Plan, Write};
 use crate::process::invariants::violated;
 
@@ -44,7 +44,7 @@ impl Controller {
             kind: &kind,
             child: child
                 .as_ref()
-                .map(|(key, job, kind)| Child { key, job, kind }),
+                .map(|(key, job, kind)| ChildWithPods { key, job, kind }),
             workload,
             namespace_is_terminating: self.cluster.is_terminating(&key.namespace),
             still_in_use: self.is_still_in_use(subject),

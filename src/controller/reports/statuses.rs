@@ -37,7 +37,7 @@ pub type StatusKey = (String, String, String);
 
 /// A status to be written.
 #[derive(Debug)]
-pub struct Report {
+pub struct StatusReport {
     /// Which one.
     pub place: StatusKey,
     /// The resource of its object.
@@ -49,7 +49,7 @@ pub struct Report {
 /// The statuses that wait or are being written.
 #[derive(Default)]
 pub struct Statuses {
-    waiting: VecDeque<Report>,
+    waiting: VecDeque<StatusReport>,
     under_way: HashSet<StatusKey>,
     /// What was written within [`AGAIN`], and when.
     written: HashMap<StatusKey, Moment>,
@@ -57,7 +57,7 @@ pub struct Statuses {
 
 impl Statuses {
     /// The next status to be written, if there may be one more at the same time.
-    pub fn start(&mut self, now: Now) -> Option<Report> {
+    pub fn start(&mut self, now: Now) -> Option<StatusReport> {
         if CONCURRENCY <= self.under_way.len() {
             return None;
         }
@@ -233,7 +233,7 @@ impl Statuses {
         name_what_is_gone(&known, &mut status);
         if !self.under_way.contains(&place) {
             let resource = resource.clone();
-            self.waiting.push_back(Report {
+            self.waiting.push_back(StatusReport {
                 place,
                 resource,
                 status,

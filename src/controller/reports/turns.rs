@@ -14,7 +14,7 @@ use crate::cache::held::Gated;
 use crate::cache::{PodKey, PodRecord, Subject, Uid, WorkloadKey, WorkloadRecord};
 use crate::controller::Controller;
 use crate::plan::evictions::cause::Cause;
-use crate::plan::transition::{self, Turn, turns};
+use crate::plan::transition::{self, Transition, turns};
 use crate::process::clock::{Moment, Now};
 use crate::process::hashing::HashMap;
 
@@ -107,16 +107,18 @@ impl Controller {
         for turn in turns(before, after, self.backoff(before)) {
             // What gives its quota back had it in this queue, by these flavors.
             let record = match turn {
-                Turn::Requeued { .. } => before,
+                Transition::Requeued { .. } => before,
                 _ => after,
             };
             let began = match turn {
-                Turn::Admitted | Turn::Deactivated { .. } | Turn::Reactivated => {
+                Transition::Admitted | Transition::Deactivated { .. } | Transition::Reactivated => {
                     before.waits_since()
                 }
-                Turn::Requeued { .. } => transition::evicted_at(before),
-                Turn::Ready => transition::admitted_at(after),
-                Turn::Evicted { .. } | Turn::Finished { .. } => transition::admitted_at(before),
+                Transition::Requeued { .. } => transition::evicted_at(before),
+                Transition::Ready => transition::admitted_at(after),
+                Transition::Evicted { .. } | Transition::Finished { .. } => {
+                    transition::admitted_at(before)
+                }
             };
             let queue = self.cluster_queue_of(key, record);
             if let Some(queue) = queue {
@@ -138,7 +140,7 @@ impl Controller {
     /// Counts a turn of a Workload in an existing ClusterQueue: the series of one that is gone stay gone.
     fn count_turn(
         &self,
-        turn: &Turn,
+        turn: &Transition,
         queue: &str,
         before: &WorkloadRecord,
         after: &WorkloadRecord,
@@ -147,29 +149,30 @@ impl Controller {
         let class = class.map_or("", |class| class.name.as_str());
         let since = |at: Option<Timestamp>| at.map_or(Duration::ZERO, |at| self.since(at));
         match turn {
-            Turn::Admitted => {
+            Transition::Admitted => {
                 let waited = since(before.waits_since());
                 self.metrics.workloads.admitted(queue, class, waited);
             }
-            Turn::Ready => {
+            Transition::Ready => {
                 let admitted = transition::admitted_at(after);
                 let waited = since(before.waits_since());
                 self.metrics
                     .workloads
                     .ready(queue, class, waited, since(admitted));
             }
-            Turn::Evicted { reason, preempted } => {
+            Transition::Evicted { reason, preempted } => {
                 self.metrics.workloads.evicted(queue, reason);
                 if let Some(right) = preempted {
                     self.metrics.workloads.preempted(queue, right);
                 }
             }
-            Turn::Deactivated { reason } => self.metrics.workloads.deactivated(queue, reason),
-            Turn::Finished { reason } if after.status.admission.is_some() => {
+            Transition::Deactivated { reason } => self.metrics.workloads.deactivated(queue, reason),
+            Transition::Finished { reason } if after.status.admission.is_some() => {
                 let after = since(after.created);
                 self.metrics.workloads.finished(queue, class, reason, after);
             }
-            Turn::Finished { .. } | Turn::Requeued { .. } | Turn::Reactivated => {}
+            Transition::Finished { .. } | Transition::Requeued { .. } | Transition::Reactivated => {
+            }
         }
     }
 

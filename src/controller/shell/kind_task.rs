@@ -18,12 +18,12 @@ use tokio::time::{sleep, timeout};
 
 use super::retry::{LOOK_DEADLINE, Retry};
 use crate::api::lookup;
-use crate::api::openapi::{self, OpenApi};
+use crate::api::openapi::{self, OpenApi, SchemaError};
 use crate::api::watch::{self, Observation};
 use crate::cache::Source;
 use crate::cache::job::JobReader;
 use crate::controller::kinds::watch_state::{UnavailableReason, WatchState, unavailable};
-use crate::controller::kinds::{News, Report};
+use crate::controller::kinds::{KindReport, News};
 use crate::controller::observe::Seen;
 use crate::process::answer::{ApiAnswer, words};
 use crate::process::metrics::Metrics;
@@ -44,7 +44,7 @@ pub struct Task {
     /// Reads schemas, one at a time for all kinds.
     pub published: Arc<OpenApi>,
     /// Hears what is found out.
-    pub reports: mpsc::Sender<Report>,
+    pub reports: mpsc::Sender<KindReport>,
     /// Reads the objects.
     pub reader: JobReader,
 }
@@ -108,7 +108,7 @@ impl Task {
 
     /// Returns whether anybody listens.
     async fn report(&self, news: News) -> bool {
-        let report = Report {
+        let report = KindReport {
             name: self.name.clone(),
             life: self.life,
             news,
@@ -140,7 +140,7 @@ impl Task {
         if capabilities.scope != Scope::Namespaced {
             return Err(self.not_namespaced());
         }
-        let unread = |error| {
+        let unread = |error: SchemaError| {
             let message = format!("The schema can't be read: {error}; trying again");
             unavailable(UnavailableReason::Unreachable, message)
         };
@@ -177,7 +177,7 @@ impl Task {
     }
 
     /// Where the schema of the kind's group and version is published: with a digest of it.
-    async fn schema_address(&self) -> Result<String, String> {
+    async fn schema_address(&self) -> Result<String, SchemaError> {
         let CompiledKind { group, version, .. } = &*self.kind;
         let place = openapi::place(group, version);
         let index = self.get(openapi::INDEX).await?;
@@ -186,19 +186,19 @@ impl Task {
             .and_then(|paths| paths.get(&place)?.get("serverRelativeURL")?.as_str());
         address
             .map(str::to_owned)
-            .ok_or_else(|| format!("{place} is not published yet"))
+            .ok_or(SchemaError::NotListed(place))
     }
 
     /// What of the JobKind does not fit the schema published there.
-    async fn check_schema(&self, address: &str) -> Result<Option<String>, String> {
+    async fn check_schema(&self, address: &str) -> Result<Option<String>, SchemaError> {
         let document = self.get(address).await?;
         let problems = schema::check(&self.kind, &document);
         Ok((!problems.is_empty()).then(|| summarize(&problems)))
     }
 
-    async fn get(&self, address: &str) -> Result<Value, String> {
+    async fn get(&self, address: &str) -> Result<Value, SchemaError> {
         let found = self.published.get(address).await?;
-        found.ok_or_else(|| format!("nothing is published at {address}"))
+        found.ok_or_else(|| SchemaError::NotThere(address.to_owned()))
     }
 
     /// What the webhooks need to know of the resource. Of its subresources `status` can change labels,

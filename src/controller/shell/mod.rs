@@ -21,7 +21,7 @@ use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use super::kinds::{Order, Report};
+use super::kinds::{KindReport, Order};
 use super::observe::Seen;
 use super::writes::in_flight::EndedWrite;
 use super::{Controller, Input, Options, Output};
@@ -76,7 +76,7 @@ pub struct Shell {
     kinds: HashMap<u64, AbortHandle>,
     dependencies: HashMap<u64, AbortHandle>,
     observations: Channel<Observation<Seen>>,
-    reports: Channel<Report>,
+    reports: Channel<KindReport>,
     dependency_reports: Channel<DependencyReport>,
     readers: Readers,
 }
@@ -131,7 +131,8 @@ impl Shell {
         }
     }
 
-    /// Runs until `stop`, with the `settings` as they change; then writes under way are given time to end.
+    /// Runs until `stop`, with the `settings` as they change; then writes under way are given time to end. Cancels `stop`
+    /// if the term has to end.
     pub async fn run(
         mut self,
         mut settings: watch::Receiver<Settings>,
@@ -177,6 +178,9 @@ impl Shell {
                 self.carry_out(output);
             }
             self.readers.work(question, &self.controller);
+            if self.controller.must_end_term() {
+                stop.cancel();
+            }
         }
         info!("stopping: waiting for in-flight writes");
         pulse.end();

@@ -3,7 +3,7 @@
 use super::pod_usage::{owned_by, running};
 use super::unreleased::{gated, is_eviction};
 use super::*;
-use crate::api::lookup::Found;
+use crate::api::lookup::FoundOwner;
 use crate::cache::Uid;
 use crate::controller::intake::owners::OwnerAnswer;
 use crate::plan::evictions::cause::Replacement;
@@ -67,7 +67,7 @@ async fn a_pod_is_told_whether_another_one_comes_for_certain() {
         };
         let owner = (question.owner.kind == "Pod").then(of_app);
         let metadata = json!({"ownerReferences": owner.into_iter().collect::<Vec<_>>()});
-        let found = Found::Object(serde_json::from_value(metadata).unwrap());
+        let found = FoundOwner::Object(serde_json::from_value(metadata).unwrap());
         play.handle(Input::OwnerFound(OwnerAnswer { question, found }));
     }
     for (name, _, expected) in rows {

@@ -10,7 +10,7 @@ impl Play {
             panic!("Jobs are seen at {source:?}");
         };
         let (name, life, news) = (name.clone(), *life, News::Unavailable(state));
-        self.handle(Input::KindReport(Report { name, life, news }));
+        self.handle(Input::KindReport(KindReport { name, life, news }));
         self.cycle();
         self.handle(Input::Tick);
     }

@@ -18,7 +18,7 @@ use super::kinds::News;
 use super::*;
 use crate::api::watch::Change;
 use crate::api::write::Reply;
-use crate::jobkinds::webhook_rules::Basis;
+use crate::jobkinds::webhook_rules::RulesBasis;
 use crate::plan::{StatusPurpose, Write};
 use crate::process::clock::Moment;
 use crate::process::notices::Notices;
@@ -64,7 +64,7 @@ impl Play {
         let never = service_fn(|_: http::Request<Body>| {
             std::future::pending::<Result<http::Response<Body>, Infallible>>()
         });
-        let basis = Basis {
+        let basis = RulesBasis {
             options: sluice_webhooks::manifests::Options::default(),
             policy: Arc::new(arc_swap::ArcSwap::from_pointee(Policy::default())),
             notices: Notices::default(),
@@ -179,7 +179,7 @@ impl Play {
             _ => None,
         });
         let life = life.unwrap();
-        self.handle(Input::KindReport(Report {
+        self.handle(Input::KindReport(KindReport {
             name: name.into(),
             life,
             news: News::Found {

@@ -1,7 +1,7 @@
 //! Whose quota pods use that run, and how long others wait for those that are deleted.
 
 use super::*;
-use crate::api::lookup::Found;
+use crate::api::lookup::FoundOwner;
 use crate::cache::Uid;
 use crate::cache::pod::OwnerRef;
 use crate::controller::intake::owners::OwnerAnswer;
@@ -55,7 +55,7 @@ impl Play {
     }
 
     /// Answers all questions about owners.
-    pub(super) fn answer(&mut self, answer: impl Fn(&OwnerRef) -> Found) {
+    pub(super) fn answer(&mut self, answer: impl Fn(&OwnerRef) -> FoundOwner) {
         for output in self.controller.cycle(self.now) {
             if let Output::LookUpOwner(question) = output {
                 let found = answer(&question.owner);
@@ -72,9 +72,9 @@ impl Play {
     }
 }
 
-fn found(owner: Option<Value>) -> Found {
+fn found(owner: Option<Value>) -> FoundOwner {
     let metadata = json!({"ownerReferences": owner.into_iter().collect::<Vec<_>>()});
-    Found::Object(serde_json::from_value(metadata).unwrap())
+    FoundOwner::Object(serde_json::from_value(metadata).unwrap())
 }
 
 /// Its controller makes parts, which make pods, and which no JobKind declares.
@@ -90,7 +90,7 @@ type Row<'a> = (
     &'a str,
     Value,
     Option<Value>,
-    fn(&OwnerRef) -> Found,
+    fn(&OwnerRef) -> FoundOwner,
     [bool; 2],
 );
 
@@ -105,21 +105,21 @@ async fn a_pod_that_runs_is_counted_once() {
             "of an admitted job",
             json!({}),
             above(),
-            |_| Found::Gone,
+            |_| FoundOwner::Gone,
             with_job,
         ),
         (
             "of nobody",
             queued.clone(),
             None,
-            |_| Found::Gone,
+            |_| FoundOwner::Gone,
             by_itself,
         ),
         (
             "of an object that is gone",
             queued.clone(),
             Some(owned_by("batch/v1", "Job", "big")),
-            |_| Found::Gone,
+            |_| FoundOwner::Gone,
             by_itself,
         ),
         (
@@ -147,7 +147,7 @@ async fn a_pod_that_runs_is_counted_once() {
             "of an object that can't be read",
             queued.clone(),
             Some(owned_by("example.com/v1", "Thing", "thing")),
-            |_| Found::Unreadable,
+            |_| FoundOwner::Unreadable,
             by_itself,
         ),
         (
@@ -178,7 +178,7 @@ async fn an_owner_that_could_not_be_read_is_believed_once_it_can_be() {
         &queued,
         Some(owned_by("example.com/v1", "Part", "part")),
     ));
-    play.answer(|_| Found::Unreadable);
+    play.answer(|_| FoundOwner::Unreadable);
     assert_eq!(play.usage("p", "a"), [true, true]);
     for _ in 0..60 {
         play.pass(Duration::from_secs(1));

@@ -2,7 +2,7 @@
 
 use super::pod_usage::{owned_by, running};
 use super::*;
-use crate::api::lookup::{Found, FoundJob};
+use crate::api::lookup::{FoundOwner, FoundJob};
 use crate::controller::intake::owners::OwnerAnswer;
 use crate::plan::JobPurpose;
 use crate::controller::intake::rereads::ReadAgain;
@@ -10,7 +10,7 @@ use crate::visibility::{State, WorkloadRef};
 
 impl Play {
     /// A second passes, in which all questions about owners are answered. Returns the writes.
-    fn second_answered(&mut self, answer: impl Fn() -> Found) -> Vec<InFlightWrite> {
+    fn second_answered(&mut self, answer: impl Fn() -> FoundOwner) -> Vec<InFlightWrite> {
         self.pass(Duration::from_secs(1));
         self.handle(Input::Tick);
         let mut writes = Vec::new();
@@ -313,7 +313,7 @@ async fn visibility_says_until_when_a_pod_backs_off() {
     early["metadata"]["annotations"]["sluice.dev/admitted"] =
         json!(r#"{"at": "2026-11-23T11:59:45Z", "clusterQueue": "q", "flavors": {"cpu": "any"}}"#);
     play.see_pod(early);
-    play.answer(|_| Found::Gone);
+    play.answer(|_| FoundOwner::Gone);
     let is_deleted = |play: &mut Play| {
         let writes = play.second();
         writes
@@ -322,7 +322,7 @@ async fn visibility_says_until_when_a_pod_backs_off() {
     };
     assert!((0..40).any(|_| is_deleted(&mut play)), "it has no node");
     play.see_pod(waiting("late", owner()));
-    play.answer(|_| Found::Gone);
+    play.answer(|_| FoundOwner::Gone);
     for _ in 0..3 {
         play.second();
     }
@@ -358,7 +358,7 @@ async fn a_job_whose_owner_cannot_be_read_is_left_alone_until_it_can_be() {
     owned["status"] = json!({});
     let jobs = play.jobs.clone().unwrap();
     play.observe(&jobs, Change::Applied(seen(owned)));
-    play.answer(|_| Found::Unreadable);
+    play.answer(|_| FoundOwner::Unreadable);
     let told = play.told_about("a");
     let [(reason, message)] = told.as_slice() else {
         panic!("{told:?}");
@@ -367,12 +367,12 @@ async fn a_job_whose_owner_cannot_be_read_is_left_alone_until_it_can_be() {
     let text = "Neither queued nor suspended: its owner, JobSet \"set\", can't be read";
     assert!(message.starts_with(text), "{message}");
     for _ in 0..300 {
-        let writes = play.second_answered(|| Found::Unreadable);
+        let writes = play.second_answered(|| FoundOwner::Unreadable);
         assert!(writes.is_empty(), "it is left alone: {writes:?}");
     }
     // The right is given: nothing above the job is queued.
     let write = (0..300).find_map(|_| {
-        let writes = play.second_answered(|| Found::Object(Box::default()));
+        let writes = play.second_answered(|| FoundOwner::Object(Box::default()));
         writes.into_iter().next()
     });
     assert_eq!(write.unwrap().subject, Subject::Job("uid-a".into()));

@@ -46,7 +46,7 @@ pub struct EndedWrite {
 
 /// Why a write did not happen, or may not have happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Failure {
+pub enum WriteFailure {
     /// The API server refuses it.
     Refused,
     /// The API server has too much to do.

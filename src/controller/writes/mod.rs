@@ -20,7 +20,7 @@ use crate::process::clock::Moment;
 use crate::process::hashing::HashMap;
 use attempts::{Attempts, IN_DOUBT_FOR};
 use doubts::Doubts;
-use in_flight::{Failure, InFlightWrite, InFlightWrites};
+use in_flight::{InFlightWrite, InFlightWrites, WriteFailure};
 
 /// An eviction that is refused, or not answered, for so long fails: what lasts only a moment has nobody else evicted.
 const EVICTION_REFUSED_FOR: Duration = Duration::from_secs(10);
@@ -207,7 +207,7 @@ impl Writes {
     fn eviction_failed(
         &mut self,
         subject: &Subject,
-        failure: Failure,
+        failure: WriteFailure,
         now: Moment,
     ) -> Option<Moment> {
         let first = FailingEviction {
@@ -217,8 +217,8 @@ impl Writes {
         let failing =
             (self.failing_evictions).keep(subject.clone(), now, EVICTION_FORGOTTEN_AFTER, first);
         let for_most = match failure {
-            Failure::Refused => EVICTION_REFUSED_FOR,
-            Failure::Throttled | Failure::Unanswered => EVICTION_UNANSWERED_FOR,
+            WriteFailure::Refused => EVICTION_REFUSED_FOR,
+            WriteFailure::Throttled | WriteFailure::Unanswered => EVICTION_UNANSWERED_FOR,
         };
         let is_lasting = for_most <= now.since(failing.since);
         failing.until = is_lasting.then(|| now.after(RESISTS_FOR));

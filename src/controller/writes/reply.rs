@@ -8,7 +8,7 @@ use sluice_crds::reasons::event;
 use sluice_engine::Event;
 use tracing::warn;
 
-use super::in_flight::{EndedWrite, Failure, InFlightWrite};
+use super::in_flight::{EndedWrite, InFlightWrite, WriteFailure};
 use crate::api::events::pod_reference;
 use crate::api::write::Reply;
 use crate::cache::{Source, Subject};
@@ -33,8 +33,8 @@ impl Controller {
         match reply {
             Reply::Done(object) => self.done(sent, object.map(|o| *o)),
             Reply::Conflict(object) => self.conflict(&sent, object.map(|o| *o)),
-            Reply::Refused(message) => self.refused(sent, &message, Failure::Refused),
-            Reply::Throttled(message) => self.refused(sent, &message, Failure::Throttled),
+            Reply::Refused(message) => self.refused(sent, &message, WriteFailure::Refused),
+            Reply::Throttled(message) => self.refused(sent, &message, WriteFailure::Throttled),
             Reply::Unknown(why) => self.unknown(sent, &why),
         }
     }
@@ -95,14 +95,14 @@ impl Controller {
     /// The write has not happened. If the API server had too much to do, an event would only add to that, and its
     /// `Retry-After` counts. An admission is kept and sent again then: whoever is next would be throttled too, or take quota
     /// out of turn that was freed by preemption.
-    fn refused(&mut self, sent: InFlightWrite, message: &str, failure: Failure) {
+    fn refused(&mut self, sent: InFlightWrite, message: &str, failure: WriteFailure) {
         // It was sent before, and may have happened then: that it may not now says nothing of that.
         let now = self.now.moment;
         if sent.kind().happens_once() && self.writes.is_in_doubt(&sent.subject, now) {
             return self.undecided(sent, message);
         }
         self.writes.answered(&sent.subject);
-        let is_throttled = failure == Failure::Throttled;
+        let is_throttled = failure == WriteFailure::Throttled;
         let is_kept = is_throttled
             && sent.kind() == WriteKind::Admission
             && self.writes.failures(&sent.subject) < THROTTLED_MAX
@@ -151,7 +151,7 @@ impl Controller {
         if sent.kind() == WriteKind::GateLift {
             self.writes.doubt_lift(&sent.subject, self.now.moment);
         }
-        self.note_failed_eviction(&sent, Failure::Unanswered);
+        self.note_failed_eviction(&sent, WriteFailure::Unanswered);
         if UNANSWERED_IN_SILENCE <= self.writes.failures(&sent.subject) {
             let text = format!("A write of Sluice gets no answer: {why}; trying again");
             let note = Note::warning(event::WRITE_UNANSWERED, text);
@@ -202,7 +202,7 @@ impl Controller {
     }
 
     /// Lets others be evicted instead of what can't be, for a while.
-    fn note_failed_eviction(&mut self, sent: &InFlightWrite, failure: Failure) {
+    fn note_failed_eviction(&mut self, sent: &InFlightWrite, failure: WriteFailure) {
         let subject = &sent.subject;
         if sent.kind() != WriteKind::Eviction {
             return;

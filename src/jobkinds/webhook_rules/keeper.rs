@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::applied;
-use super::wanted::{Basis, Reach, Rule, Wanted, Wishes};
+use super::wanted::{Reach, Rule, RulesBasis, Wanted, Wishes};
 use crate::process::FIELD_MANAGER;
 use crate::process::backoff::RetryBackoff;
 use crate::process::clock::Moment;
@@ -61,7 +61,7 @@ enum RulesError {
 
 /// How the configurations stand.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct State {
+pub(super) struct KeeperState {
     /// What there are rules for.
     in_place: Vec<ManagedResource>,
     /// Which Gates are set on all that they apply to; None before the first look.
@@ -72,7 +72,7 @@ pub(super) struct State {
     trouble: Option<String>,
 }
 
-impl State {
+impl KeeperState {
     pub(super) fn reach(&self, resource: &ManagedResource) -> Reach {
         if let Some(missing) = &self.missing {
             return Reach::NoWebhook(missing.clone());
@@ -104,7 +104,7 @@ pub(super) struct Keeper {
     term: Arc<Term>,
     options: Options,
     policy: Arc<ArcSwap<Policy>>,
-    state: watch::Sender<State>,
+    state: watch::Sender<KeeperState>,
     /// When something was sent to Sluice's own configurations last, whether or not there was an answer. At first that is
     /// the present: an earlier leader may just have written.
     sent: Moment,
@@ -117,10 +117,10 @@ impl Keeper {
     pub(super) fn new(
         client: Client,
         term: Arc<Term>,
-        basis: Basis,
-        state: watch::Sender<State>,
+        basis: RulesBasis,
+        state: watch::Sender<KeeperState>,
     ) -> Self {
-        let Basis {
+        let RulesBasis {
             options,
             policy,
             notices,
@@ -265,7 +265,7 @@ impl Keeper {
         for (wished, patch) in patches {
             self.clean(wished, patch).await?;
         }
-        let state = State {
+        let state = KeeperState {
             in_place: resources,
             applied: Some(in_place),
             missing: (!missing.is_empty()).then(|| missing.join(" and no ")),

@@ -26,8 +26,8 @@ use tokio_util::sync::CancellationToken;
 use crate::api::notices::watch_names;
 use crate::process::notices::Notices;
 use crate::process::term::Term;
-use keeper::{Keeper, State};
-pub use wanted::{Basis, Reach, Rule, Wanted, Wishes};
+use keeper::{Keeper, KeeperState};
+pub use wanted::{Reach, Rule, RulesBasis, Wanted, Wishes};
 
 /// Notices of changes of the shipped webhook configurations and of those of Sluice's own.
 pub fn notices(client: &Client) -> Notices {
@@ -41,15 +41,20 @@ pub fn notices(client: &Client) -> Notices {
 /// The rules, as the controller sees them.
 pub struct Rules {
     wishes: watch::Sender<Option<Wishes>>,
-    state: watch::Receiver<State>,
+    state: watch::Receiver<KeeperState>,
 }
 
 impl Rules {
     /// Starts to keep the rules, within `term` and until `stop`. Nothing is written before
     /// [`Rules::want`] has been called once.
-    pub fn keep(client: Client, term: Arc<Term>, basis: Basis, stop: CancellationToken) -> Self {
+    pub fn keep(
+        client: Client,
+        term: Arc<Term>,
+        basis: RulesBasis,
+        stop: CancellationToken,
+    ) -> Self {
         let (wishes, wished) = watch::channel(None);
-        let (told, state) = watch::channel(State::default());
+        let (told, state) = watch::channel(KeeperState::default());
         let keeper = Keeper::new(client, term, basis, told);
         tokio::spawn(keeper.run(wished, stop));
         Self { wishes, state }

@@ -10,7 +10,7 @@ use sluice_webhooks::manifests::{ManagedResource, Options};
 use crate::process::notices::Notices;
 
 /// What the rules are made of besides JobKinds.
-pub struct Basis {
+pub struct RulesBasis {
     /// The manifests without a resource: labels, gates, and who Sluice is.
     pub options: Options,
     /// What this process judges by. A kind gets its rule when it is known here.

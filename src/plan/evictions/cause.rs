@@ -237,7 +237,7 @@ mod tests {
     use crate::cache::conditions;
     use crate::plan::fixtures::mk_group_workload;
     use crate::plan::workload::{self, Next};
-    use crate::plan::writes::plan_and_notes::Now;
+    use crate::plan::writes::plan_and_notes::Present;
 
     #[test]
     fn a_preempted_workload_names_the_preemptor_and_the_reason() {
@@ -294,7 +294,7 @@ mod tests {
             queue: "team-b".to_owned(),
         };
         let cause = Cause::preempted(&by, PreemptionRight::InCohortFairSharing);
-        let now = Now::UNIX_EPOCH;
+        let now = Present::UNIX_EPOCH;
         record.status = workload::evicted(&record, &cause, now);
         assert_eq!(
             said(&record, ConditionType::Evicted),

@@ -9,7 +9,7 @@ use sluice_crds::{ConditionType, WorkloadStatus};
 
 use crate::cache::conditions::{self, ConditionUpdate};
 use crate::cache::{PodRecord, WorkloadRecord};
-use crate::plan::writes::plan_and_notes::{Note, Now};
+use crate::plan::writes::plan_and_notes::{Note, Present};
 
 /// How long an evicted job may take to stop, beyond what its pods are given to terminate.
 const IN_TIME: SignedDuration = SignedDuration::from_mins(1);
@@ -87,7 +87,7 @@ fn text(what: &str, remains: &Remains) -> String {
 pub fn overdue(
     record: &WorkloadRecord,
     remains: &Remains,
-    now: Now,
+    now: Present,
 ) -> Option<(WorkloadStatus, Note)> {
     if record.is_finished() || record.is_stalled() {
         return None;

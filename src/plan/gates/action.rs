@@ -17,7 +17,7 @@ use sluice_kinds::gates::record::{expired_value, lifted_value};
 use sluice_kinds::gates::{Gate, Lifted, without};
 
 use crate::cache::held::Gated;
-use crate::plan::writes::plan_and_notes::{Note, Now};
+use crate::plan::writes::plan_and_notes::{Note, Present};
 
 /// Who lifts a gate whose deadline has passed, in the record of the object.
 const SLUICE: &str = "sluice";
@@ -95,7 +95,7 @@ pub fn expires(deadline: Deadline, created: Timestamp) -> Timestamp {
 pub fn act(
     gated: Gated<'_>,
     gate_now: &dyn Fn(&Gate) -> Option<GateNow>,
-    now: Now,
+    now: Present,
 ) -> Option<GateAction> {
     let said = gated.gates.names();
     let said: Vec<_> = said
@@ -117,7 +117,7 @@ fn expire<'a>(
     gated: Gated<'_>,
     said: &[(&'a Gate, GateNow)],
     lifted: &mut Vec<LiftedGate<'a>>,
-    now: Now,
+    now: Present,
 ) -> Option<GateAction> {
     let created = gated.created?;
     let due: Vec<_> = said
@@ -155,7 +155,7 @@ fn expire<'a>(
 }
 
 /// Has these gates lifted, and keeps who lifted them, when and why.
-fn lift(action: &mut GateAction, gated: Gated<'_>, gates: &[LiftedGate<'_>], now: Now) {
+fn lift(action: &mut GateAction, gated: Gated<'_>, gates: &[LiftedGate<'_>], now: Present) {
     let mut left = gated.kept.annotations().clone();
     for (gate, _) in gates {
         for (key, value) in without(&left, gate) {

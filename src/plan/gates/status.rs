@@ -10,7 +10,7 @@ use crate::cache::conditions::{self, ConditionUpdate};
 use crate::cache::gates::GateObject;
 use crate::cache::gates::trouble::Trouble;
 use crate::cache::held::{Held, HeldOfQueue};
-use crate::plan::writes::plan_and_notes::Now;
+use crate::plan::writes::plan_and_notes::Present;
 
 /// How many of the held objects a status names.
 pub const NAMED_MAX: usize = 10;
@@ -35,7 +35,7 @@ pub fn gate(
     trouble: Option<Result<(), Trouble>>,
     applied: Option<ConditionUpdate>,
     kind_of: &dyn Fn(&str) -> String,
-    now: Now,
+    now: Present,
 ) -> GateStatus {
     let oldest = oldest(holdings.oldest.iter().copied());
     let since = oldest.first().and_then(|held| held.created);
@@ -114,7 +114,7 @@ pub fn kind_of(held: &Held, of_job_kind: &dyn Fn(&str) -> String) -> String {
 /// none. A gate comes with the name and the thresholds of its Gate, and with what it holds of this queue.
 pub fn queue_backlog<'a>(
     gates: impl Iterator<Item = (String, &'a Backlog, HeldOfQueue)>,
-    now: Now,
+    now: Present,
 ) -> Option<ConditionUpdate> {
     let mut reason = None;
     let mut told = Vec::new();

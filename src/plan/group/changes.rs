@@ -14,7 +14,7 @@ use crate::plan::evictions::cause::Cause;
 use crate::plan::workload::priority::{NoPriority, Priority};
 
 /// What follows from what the pods say by now.
-pub(super) enum Change {
+pub(super) enum GroupChange {
     /// The group is evicted, and queued as its pods are now.
     Evict(Cause),
     /// Its Workload has this spec, with another priority.
@@ -27,10 +27,10 @@ pub(super) fn change(
     live_pods: usize,
     record: &WorkloadRecord,
     priority: &dyn Fn(&PodRecord) -> Result<Priority, NoPriority>,
-) -> Option<Change> {
+) -> Option<GroupChange> {
     let said = pods.first().and_then(|(_, first)| first.group())?;
     if live_pods == 0 && asks_otherwise(pods, record, said) {
-        return Some(Change::Evict(Cause::pods_changed()));
+        return Some(GroupChange::Evict(Cause::pods_changed()));
     }
     if record.unreadable.is_some() {
         return None;
@@ -46,14 +46,14 @@ pub(super) fn change(
             return None;
         }
         if is_another(record, complete) {
-            return Some(Change::Evict(Cause::pods_changed()));
+            return Some(GroupChange::Evict(Cause::pods_changed()));
         }
         let queue = &record.spec.queue_name;
         if complete.iter().all(|pod| names_other(pod, queue)) {
-            return Some(Change::Evict(Cause::pods_in_other_queue(queue)));
+            return Some(GroupChange::Evict(Cause::pods_in_other_queue(queue)));
         }
     }
-    of_other_class(record, oldest, priority).map(Change::Priority)
+    of_other_class(record, oldest, priority).map(GroupChange::Priority)
 }
 
 /// The pods that make up the group from now on, the oldest first. As it is queued by its oldest pods, it would be again.

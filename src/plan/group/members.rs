@@ -4,8 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use sluice_kinds::pod::PodPhase;
-use sluice_kinds::problem::summarize;
+use sluice_kinds::problem::{Problem, summarize};
 use sluice_kinds::view::PodSetView;
+use thiserror::Error;
 
 use crate::cache::{PodKey, PodRecord, WorkloadRecord};
 use crate::plan::workload;
@@ -70,11 +71,26 @@ pub(super) fn counted<'a>(
         .collect()
 }
 
+/// Why a group has no pod sets.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub(super) enum MemberError {
+    #[error("Pod {pod}: {}", summarize(.problems))]
+    Unreadable { pod: String, problems: Vec<Problem> },
+    #[error(
+        "Pod {pod}: requests, nodeSelector, tolerations and node affinity must equal those of pod {first}, as both play the role {role:?}"
+    )]
+    Differs {
+        pod: String,
+        first: String,
+        role: String,
+    },
+}
+
 /// The pod sets of a group: pods that ask for the same play the same role.
 pub(super) fn pod_sets(
     pods: &[(&PodKey, &PodRecord)],
     total: usize,
-) -> Result<Vec<PodSetView>, String> {
+) -> Result<Vec<PodSetView>, MemberError> {
     pod_sets_by(pods, total, role_of)
 }
 
@@ -84,7 +100,7 @@ fn pod_sets_by(
     pods: &[(&PodKey, &PodRecord)],
     total: usize,
     role_of: impl Fn(&PodRecord) -> String,
-) -> Result<Vec<PodSetView>, String> {
+) -> Result<Vec<PodSetView>, MemberError> {
     // Released pods also ask for what flavors put into them: what those ask for that wait counts.
     let (waiting, released): (Vec<_>, Vec<_>) =
         (counted(pods, total).into_iter()).partition(|(_, pod)| pod.queue_gate.is_some());
@@ -94,7 +110,10 @@ fn pod_sets_by(
             .asks
             .as_ref()
             .as_ref()
-            .map_err(|problems| format!("Pod {}: {}", key.name, summarize(problems)))?;
+            .map_err(|problems| MemberError::Unreadable {
+                pod: key.name.to_string(),
+                problems: problems.clone(),
+            })?;
         let role = role_of(pod);
         let (first, set) = sets.entry(role.clone()).or_insert_with(|| {
             let set = PodSetView {
@@ -105,10 +124,11 @@ fn pod_sets_by(
             (&*key.name, set)
         });
         if pod.queue_gate.is_some() && !asks.asks_for_the_same(set) {
-            return Err(format!(
-                "Pod {}: requests, nodeSelector, tolerations and node affinity must equal those of pod {first}, as both play the role {role:?}",
-                key.name
-            ));
+            return Err(MemberError::Differs {
+                pod: key.name.to_string(),
+                first: (*first).to_owned(),
+                role,
+            });
         }
         set.count = set.count.saturating_add(1);
     }
@@ -133,7 +153,7 @@ mod tests {
     use crate::plan::fixtures::{mk_pod, release};
 
     /// The pod sets of these pods, where all of them play one role.
-    fn of_one_role(pods: &[(PodKey, PodRecord)]) -> Result<Vec<PodSetView>, String> {
+    fn of_one_role(pods: &[(PodKey, PodRecord)]) -> Result<Vec<PodSetView>, MemberError> {
         let pods: Vec<_> = pods.iter().map(|(key, pod)| (key, pod)).collect();
         pod_sets_by(&pods, pods.len(), |_| "r".to_owned())
     }
@@ -163,7 +183,9 @@ mod tests {
         ];
         for (at, value) in others {
             assert_eq!(
-                of_one_role(&[like_first(), like_first(), pod("b", at, &value)]).unwrap_err(),
+                of_one_role(&[like_first(), like_first(), pod("b", at, &value)])
+                    .unwrap_err()
+                    .to_string(),
                 "Pod b: requests, nodeSelector, tolerations and node affinity must equal those of pod a, as both play the role \"r\"",
                 "{at}"
             );

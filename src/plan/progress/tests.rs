@@ -70,7 +70,7 @@ fn readiness_is_told_when_it_changes() {
             counts_pods: true,
             live_pods_of_set: &|_| LivePods::default(),
         };
-        let status = report(&record, &told, Now::UNIX_EPOCH);
+        let status = report(&record, &told, Present::UNIX_EPOCH);
         assert_eq!(status.as_ref().and_then(readiness_of), expected, "{name}");
         assert_eq!(status.is_some(), expected.is_some(), "{name}");
     }
@@ -98,7 +98,7 @@ fn a_workload_just_admitted_or_evicted_is_not_ready() {
     for (known, tells_readiness, when_admitted, when_evicted) in cases {
         let record = mk_record(&known);
         let admission = record.status.admission.clone().unwrap();
-        let now = Now::UNIX_EPOCH;
+        let now = Present::UNIX_EPOCH;
         let admitted = workload::admitted(&record, admission, tells_readiness, now);
         assert_eq!(
             readiness_of(&admitted),
@@ -160,7 +160,7 @@ fn pods_that_have_ended_for_good_are_told_as_far_as_that_is_believed() {
                 staying: 0,
             },
         };
-        let status = report(&record, &told, Now::UNIX_EPOCH);
+        let status = report(&record, &told, Present::UNIX_EPOCH);
         assert_eq!(status.is_some(), known != expected, "{name}");
         let mut after = record.clone();
         after.status = status.unwrap_or(after.status);
@@ -169,7 +169,7 @@ fn pods_that_have_ended_for_good_are_told_as_far_as_that_is_believed() {
             i64::from(expected),
             "{name}"
         );
-        let again = report(&after, &told, Now::UNIX_EPOCH);
+        let again = report(&after, &told, Present::UNIX_EPOCH);
         assert_eq!(again, None, "{name}: told twice");
     }
 }
@@ -204,7 +204,7 @@ fn a_running_job_that_is_made_smaller_gives_quota_back() {
                 staying: live,
             },
         };
-        let status = report(&record, &told, Now::UNIX_EPOCH);
+        let status = report(&record, &told, Present::UNIX_EPOCH);
         let mut after = record.clone();
         after.status = status.unwrap_or(after.status);
         assert_eq!(after.reclaimed("main"), expected, "{name}");
@@ -227,7 +227,7 @@ fn each_pod_set_is_told_by_itself() {
             staying: 0,
         },
     };
-    let status = report(&record, &told, Now::UNIX_EPOCH).unwrap();
+    let status = report(&record, &told, Present::UNIX_EPOCH).unwrap();
     let head = ReclaimablePod {
         name: "head".to_owned(),
         count: 1,
@@ -276,7 +276,7 @@ fn pods_that_cannot_be_seen_keep_their_quota() {
             counts_pods: true,
             live_pods_of_set: &none,
         };
-        let status = report(&mk_reclaimed(4, 0), &told, Now::UNIX_EPOCH);
+        let status = report(&mk_reclaimed(4, 0), &told, Present::UNIX_EPOCH);
         status.map_or(0, |status| status.reclaimable_pods[0].count)
     };
     assert_eq!(told(&mk(0, 0)), 0, "made smaller");
@@ -302,7 +302,7 @@ fn pods_that_cannot_be_seen_keep_their_quota() {
 fn what_was_told_lasts_as_long_as_the_admission() {
     let record = mk_reclaimed(4, 2);
     let admission = record.status.admission.clone().unwrap();
-    let now = Now::UNIX_EPOCH;
+    let now = Present::UNIX_EPOCH;
     let kept = &record.status.reclaimable_pods;
     let evicted = workload::evicted(&record, &Cause::new("Drained", "It is drained"), now);
     assert_eq!(&evicted.reclaimable_pods, kept);

@@ -17,7 +17,7 @@ use crate::cache::cluster::Fault;
 use crate::cache::conditions::{self, ConditionUpdate};
 use crate::plan::gates::status;
 use crate::plan::status::shares;
-use crate::plan::writes::plan_and_notes::Now;
+use crate::plan::writes::plan_and_notes::Present;
 
 /// The status of a ClusterQueue. `fault` says what is wrong with the object.
 pub fn cluster_queue(
@@ -26,7 +26,7 @@ pub fn cluster_queue(
     quota: Option<&QueueQuota>,
     fault: Option<&Fault>,
     generation: Option<i64>,
-    now: Now,
+    now: Present,
 ) -> ClusterQueueStatus {
     let update = match (fault, &status.active) {
         (Some(Fault::Broken(message)), _) => inactive("Invalid", format!("Can't admit: {message}")),
@@ -100,7 +100,7 @@ pub fn local_queue(
     fault: Option<&Fault>,
     gated: GatedOfQueue,
     generation: Option<i64>,
-    now: Now,
+    now: Present,
 ) -> LocalQueueStatus {
     let update = match (fault, &status.active) {
         (Some(Fault::Broken(message)), _) => inactive("Invalid", format!("Can't admit: {message}")),
@@ -153,7 +153,7 @@ pub fn cohort(
     status: &sluice_engine::CohortStatus,
     fault: Option<&Fault>,
     generation: Option<i64>,
-    now: Now,
+    now: Present,
 ) -> CohortStatus {
     let update = match (fault, &status.active) {
         (Some(Fault::Broken(message)), _) => {

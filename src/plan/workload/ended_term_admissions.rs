@@ -12,11 +12,11 @@ use crate::cache::WorkloadRecord;
 use crate::cache::conditions::{self, ConditionUpdate};
 use crate::plan::evictions::cause::Cause;
 use crate::plan::workload::pending_reason::NotReserved;
-use crate::plan::writes::plan_and_notes::{Note, Now};
+use crate::plan::writes::plan_and_notes::{Note, Present};
 
 /// What a leader knew when it saw an admission.
 #[derive(Debug, Clone, Copy)]
-pub struct Sight<'a> {
+pub struct AdmissionSight<'a> {
     /// Its own term.
     pub own: &'a str,
     /// Whether it has listed everything. What it has seen before that it has taken over by its lists.
@@ -25,7 +25,7 @@ pub struct Sight<'a> {
     pub before: Option<&'a str>,
 }
 
-impl Sight<'_> {
+impl AdmissionSight<'_> {
     /// Whether an admission of `term` counts. An empty one is of a Sluice that wrote none.
     pub fn counts(&self, term: &str) -> bool {
         !self.has_listed || term == self.own || self.before == Some(term)
@@ -65,7 +65,7 @@ fn parts(term: &str) -> (u32, &str) {
 }
 
 /// The status of a Workload whose late admission is taken back: it waits as before.
-pub fn taken_back(record: &WorkloadRecord, now: Now) -> WorkloadStatus {
+pub fn taken_back(record: &WorkloadRecord, now: Present) -> WorkloadStatus {
     let mut status = record.status.clone();
     let said = |kind, reason, message: &str| ConditionUpdate {
         kind,
@@ -151,7 +151,7 @@ mod tests {
             ),
         ];
         for (term, has_listed, before, expected, why) in table {
-            let sight = Sight {
+            let sight = AdmissionSight {
                 own: OWN,
                 has_listed,
                 before,
@@ -210,7 +210,7 @@ mod tests {
         });
         let (_, mut record) = mk_group_workload(&json!([]), &status);
         record.of_ended_term = record.status.admission.take();
-        let after = taken_back(&record, Now::UNIX_EPOCH);
+        let after = taken_back(&record, Present::UNIX_EPOCH);
         assert_eq!(after.admission, None);
         assert_eq!(after.requeue_state, record.status.requeue_state, "kept");
         for kind in [ConditionType::QuotaReserved, ConditionType::Admitted] {

@@ -178,7 +178,7 @@ mod tests {
     use super::*;
     use crate::plan::fixtures::mk_group_workload;
     use crate::plan::workload;
-    use crate::plan::writes::plan_and_notes::Now;
+    use crate::plan::writes::plan_and_notes::Present;
 
     #[test]
     fn a_workload_that_was_never_admitted_says_that_it_is_deactivated() {
@@ -188,7 +188,7 @@ mod tests {
         assert_eq!(deactivated(&record), None);
         record.spec.active = false;
         let (reason, message) = deactivated(&record).unwrap();
-        let now = Now::UNIX_EPOCH;
+        let now = Present::UNIX_EPOCH;
         record.status = workload::waiting(&record, reason, message.clone(), now).unwrap();
         assert_eq!(record.status.conditions[0].reason, "Deactivated");
         // It says the same as one that has given its quota back.

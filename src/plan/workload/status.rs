@@ -14,7 +14,7 @@ use crate::plan::evictions::requeue_backoff::once_more;
 use crate::plan::evictions::stall;
 use crate::plan::progress;
 use crate::plan::workload::pending_reason::{DEACTIVATED, NotReserved, backs_off, in_seconds};
-use crate::plan::writes::plan_and_notes::{Note, Now};
+use crate::plan::writes::plan_and_notes::{Note, Present};
 
 /// What a Workload waits for whose user has suspended the job, by this field.
 pub fn waits_for_user(field: &str) -> String {
@@ -47,7 +47,7 @@ pub fn admitted(
     record: &WorkloadRecord,
     admission: sluice_crds::Admission,
     tells_readiness: bool,
-    now: Now,
+    now: Present,
 ) -> WorkloadStatus {
     let queue = &admission.cluster_queue;
     let mut sayings = vec![
@@ -94,7 +94,7 @@ pub fn admitted(
 }
 
 /// The status of an evicted Workload.
-pub fn evicted(record: &WorkloadRecord, cause: &Cause, now: Now) -> WorkloadStatus {
+pub fn evicted(record: &WorkloadRecord, cause: &Cause, now: Present) -> WorkloadStatus {
     let mut sayings = vec![
         ConditionUpdate {
             kind: ConditionType::Evicted,
@@ -144,7 +144,7 @@ enum Waits {
 }
 
 impl Waits {
-    fn of(record: &WorkloadRecord, next: Next, now: Now) -> Self {
+    fn of(record: &WorkloadRecord, next: Next, now: Present) -> Self {
         match next {
             Next::Never => Self::Never,
             _ if !record.spec.active => Self::Deactivated,
@@ -202,7 +202,7 @@ impl Waits {
 }
 
 /// The status of a Workload that has given its quota back.
-pub fn requeued(record: &WorkloadRecord, next: Next, now: Now) -> WorkloadStatus {
+pub fn requeued(record: &WorkloadRecord, next: Next, now: Present) -> WorkloadStatus {
     let waits = Waits::of(record, next, now);
     let (reason, message) = waits.not_reserved();
     let quota = ConditionUpdate {
@@ -230,7 +230,7 @@ pub fn requeued(record: &WorkloadRecord, next: Next, now: Now) -> WorkloadStatus
 }
 
 /// The status of a Workload whose job has ended.
-pub fn finished(record: &WorkloadRecord, finished: &Finished, now: Now) -> WorkloadStatus {
+pub fn finished(record: &WorkloadRecord, finished: &Finished, now: Present) -> WorkloadStatus {
     let (reason, text) = outcome(finished);
     let message = if finished.message.is_empty() {
         text.to_owned()
@@ -281,7 +281,7 @@ pub fn waiting(
     record: &WorkloadRecord,
     reason: NotReserved,
     message: String,
-    now: Now,
+    now: Present,
 ) -> Option<WorkloadStatus> {
     let mut status = record.status.clone();
     let update = ConditionUpdate {
@@ -328,7 +328,7 @@ fn queued_again(record: &WorkloadRecord, reason: NotReserved) -> Option<Conditio
 fn said(
     record: &WorkloadRecord,
     sayings: Vec<ConditionUpdate>,
-    now: Now,
+    now: Present,
 ) -> Vec<k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition> {
     let mut conditions = record.status.conditions.clone();
     for update in sayings {

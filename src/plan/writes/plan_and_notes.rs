@@ -66,4 +66,4 @@ impl Plan {
 }
 
 /// The present.
-pub type Now = Timestamp;
+pub type Present = Timestamp;

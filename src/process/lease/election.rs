@@ -11,8 +11,9 @@ use std::time::Duration;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use k8s_openapi::jiff::SignedDuration;
+use kube::Client;
 use kube::api::{Api, ObjectMeta, PostParams};
-use kube::{Client, Error};
+use thiserror::Error;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -85,10 +86,13 @@ enum Outcome {
     Conflict,
 }
 
-/// Why a request failed.
-enum Failure {
-    Conflict,
-    Other(String),
+/// Why the API server has not done what was asked for.
+#[derive(Debug, Error)]
+enum RequestError {
+    #[error("{0}")]
+    Failed(kube::Error),
+    #[error("no reply in time")]
+    NoReply,
 }
 
 /// The Lease as it is while this candidate holds it: another acquisition, also under the same name, has
@@ -204,7 +208,7 @@ impl Election {
                     return false;
                 }
                 Ok(Outcome::NotHeld | Outcome::Conflict) => {}
-                Err(error) => warn!(error, "the lease can't be read; trying again"),
+                Err(error) => warn!(%error, "the lease can't be read; trying again"),
             }
             tokio::select! {
                 biased;
@@ -244,7 +248,7 @@ impl Election {
                         return;
                     }
                     Err(error) => {
-                        warn!(error, "the lease can't be renewed; trying again");
+                        warn!(%error, "the lease can't be renewed; trying again");
                         self.timing.retry
                     }
                 }
@@ -264,19 +268,17 @@ impl Election {
     /// Gives the lease back, so that another candidate need not wait. Only for one who holds it and
     /// writes no more.
     pub async fn release(&mut self) {
+        self.term.end();
         match self.attempt(Intent::GiveBack).await {
             Ok(_) => info!("released the lease"),
-            Err(error) => debug!(error, "the lease was not released"),
+            Err(error) => debug!(%error, "the lease was not released"),
         }
+        self.tell(Leader::Unknown);
     }
 
     /// Takes, renews or gives back the lease. Whether this candidate holds it now.
-    async fn attempt(&mut self, intent: Intent) -> Result<Outcome, String> {
-        let found = match self.request(self.api.get_opt(NAME)).await {
-            Ok(found) => found,
-            Err(Failure::Conflict) => return Ok(Outcome::Conflict),
-            Err(Failure::Other(error)) => return Err(error),
-        };
+    async fn attempt(&mut self, intent: Intent) -> Result<Outcome, RequestError> {
+        let found = self.request(self.api.get_opt(NAME)).await?;
         let Some(mut lease) = found else {
             // One who goes on without it would lead in a term that no Lease names.
             if self.held.is_some() {
@@ -344,7 +346,7 @@ impl Election {
     }
 
     /// There is none, or somebody has deleted it: whoever held it does not know yet.
-    async fn create_anew(&mut self) -> Result<Outcome, String> {
+    async fn create_anew(&mut self) -> Result<Outcome, RequestError> {
         let is_foreign = self.observed.as_ref().is_some_and(|(seen, _)| {
             let holder = seen.holder_identity.as_deref().unwrap_or_default();
             !holder.is_empty() && holder != self.identity
@@ -373,7 +375,7 @@ impl Election {
     }
 
     /// What an answer to a write means.
-    fn written(&mut self, sent: Result<Lease, Failure>) -> Result<Outcome, String> {
+    fn written(&mut self, sent: Result<Lease, RequestError>) -> Result<Outcome, RequestError> {
         match sent {
             Ok(lease) => {
                 self.tell(Leader::Here);
@@ -381,8 +383,10 @@ impl Election {
                 self.observed = lease.spec.map(|spec| (spec, Moment::now()));
                 Ok(Outcome::Held)
             }
-            Err(Failure::Conflict) => Ok(Outcome::Conflict),
-            Err(Failure::Other(error)) => Err(error),
+            Err(RequestError::Failed(error)) if ApiAnswer::of(&error) == ApiAnswer::Conflict => {
+                Ok(Outcome::Conflict)
+            }
+            Err(error) => Err(error),
         }
     }
 
@@ -422,15 +426,11 @@ impl Election {
 
     async fn request<T>(
         &self,
-        request: impl Future<Output = Result<T, Error>>,
-    ) -> Result<T, Failure> {
+        request: impl Future<Output = Result<T, kube::Error>>,
+    ) -> Result<T, RequestError> {
         match timeout(self.timing.request, request).await {
-            Ok(Ok(value)) => Ok(value),
-            Ok(Err(error)) if ApiAnswer::of(&error) == ApiAnswer::Conflict => {
-                Err(Failure::Conflict)
-            }
-            Ok(Err(error)) => Err(Failure::Other(error.to_string())),
-            Err(_) => Err(Failure::Other("no reply in time".to_owned())),
+            Ok(answered) => answered.map_err(RequestError::Failed),
+            Err(_) => Err(RequestError::NoReply),
         }
     }
 }

@@ -52,6 +52,15 @@ pub(crate) static MUTANTS: &[Mutant] = &[
         Unit("src", "a_controller_that_hangs_loses_the_lease"),
     ),
     mutant(
+        "a violated invariant ends each term at once",
+        "src/process/invariants.rs",
+        (
+            "let left = TERM_MIN.saturating_sub(now.since(self.began));",
+            "let left = TERM_MIN.saturating_sub(TERM_MIN.max(now.since(self.began)));",
+        ),
+        Unit("src", "a_violation_ends_a_term_that_lasts_ten_minutes"),
+    ),
+    mutant(
         "a conflict on the Lease is tried again at once",
         LEASE,
         (

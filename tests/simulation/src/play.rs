@@ -2,6 +2,7 @@
 //! in the end everything has ended and nothing is written any more.
 
 use std::future::pending;
+use std::panic::catch_unwind;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,6 +34,10 @@ const END: Duration = Duration::from_mins(15);
 const LOOK: Duration = Duration::from_secs(1);
 /// For so long after that nothing is written.
 const QUIET: Duration = Duration::from_mins(2);
+/// A term is ended by a violated invariant if it has lasted for this long.
+const TERM: Duration = Duration::from_mins(11);
+/// By then a process that gave the Lease back for it has started anew, and somebody leads.
+const NEXT_TERM: Duration = Duration::from_mins(3);
 /// Clocks are drawn by themselves: seeds play as they did where clocks are right.
 const CLOCKS: u64 = 0x636c_6f63_6b73;
 /// So are hasty users.
@@ -47,6 +52,8 @@ pub struct Options {
     pub jobs: usize,
     /// Where the whole history is written to, a line for each change, if anywhere.
     pub trace: Option<PathBuf>,
+    /// Whether an invariant is violated when all has ended. All simulations of the process hear of it.
+    pub violates: bool,
 }
 
 impl Default for Options {
@@ -54,6 +61,7 @@ impl Default for Options {
         Self {
             jobs: 20,
             trace: None,
+            violates: false,
         }
     }
 }
@@ -148,7 +156,10 @@ impl Simulation {
             checked: 0,
         };
         let hasty = Hasty::draw(&mut Rng::with_seed(seed ^ HASTY), &script);
-        let outcome = simulation.run(&script, hasty, &mut rng).await;
+        let mut outcome = simulation.run(&script, hasty, &mut rng).await;
+        if options.violates && outcome.is_ok() {
+            outcome = simulation.violate().await;
+        }
         let store = simulation.server.store();
         let history = store.history();
         let figures = Figures {
@@ -307,6 +318,34 @@ impl Simulation {
         left
     }
 
+    /// An invariant is violated: the term ends, and whoever leads next admits jobs. Another violation soon after does not end
+    /// that term.
+    async fn violate(&mut self) -> Result<(), String> {
+        sleep(TERM).await;
+        let before = self.lease_transitions();
+        plant_violation();
+        sleep(NEXT_TERM).await;
+        let after = self.lease_transitions();
+        plant_violation();
+        sleep(NEXT_TERM).await;
+        let later = self.lease_transitions();
+        if (after, later) != (before + 1, before + 1) {
+            return Err(format!("terms of the Lease: {before}, {after}, {later}"));
+        }
+        exam::sit(&self.server).await?;
+        self.check()
+    }
+
+    /// How often the Lease was acquired.
+    fn lease_transitions(&self) -> u64 {
+        let store = self.server.store();
+        let resource = Place::of("Lease", "", "").resource;
+        let leases = store.list(resource, "sluice-system");
+        let transitions = (leases.into_iter())
+            .filter_map(|(_, lease)| lease["spec"]["leaseTransitions"].as_u64());
+        transitions.max().unwrap_or_default()
+    }
+
     /// Nothing is written any more.
     async fn quiet(&self) -> Result<(), String> {
         let writes = || self.slots.iter().map(|slot| slot.writes()).sum::<usize>();
@@ -320,6 +359,11 @@ impl Simulation {
         }
         Err(format!("{} writes though nothing happens", after - before))
     }
+}
+
+/// States that an invariant rules out are counted before builds with debug assertions panic.
+fn plant_violation() {
+    let _ = catch_unwind(|| sluice::violated("planted by the simulation"));
 }
 
 /// Two of three replicas know what time it is.

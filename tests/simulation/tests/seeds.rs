@@ -27,6 +27,7 @@ fn options() -> Options {
     Options {
         jobs: jobs.unwrap_or(Options::default().jobs),
         trace: std::env::var_os("TRACE").map(Into::into),
+        ..Options::default()
     }
 }
 

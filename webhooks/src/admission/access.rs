@@ -4,6 +4,7 @@
 use std::pin::Pin;
 
 use sluice_crds::{GROUP, LIFT_VERB};
+use thiserror::Error;
 
 use crate::admission::request::UserInfo;
 
@@ -22,7 +23,7 @@ pub trait Access: Send + Sync {
         &'a self,
         group: &'a str,
         kind: &'a str,
-    ) -> Pin<Box<dyn Future<Output = Result<Option<String>, String>> + Send + 'a>>;
+    ) -> Pin<Box<dyn Future<Output = Result<Option<String>, Unanswered>> + Send + 'a>>;
 }
 
 /// What somebody may do, as roles say it.
@@ -51,6 +52,23 @@ impl Right {
             name: gate.to_owned(),
         }
     }
+}
+
+/// Why a question to the API server has no answer for now.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum Unanswered {
+    /// It was not sent.
+    #[error("too many such questions came at once")]
+    TooMany,
+    /// Nobody has answered it in time.
+    #[error("no reply within {seconds} s")]
+    NoReply {
+        /// For how long it was waited.
+        seconds: u64,
+    },
+    /// It has failed, or the reply can't be read.
+    #[error("{0}")]
+    Failed(String),
 }
 
 /// Whether somebody may do something.

@@ -7,7 +7,7 @@ use self::Expected::{Held, MadeBy, Nothing, Would};
 use super::*;
 use crate::rules::shipped::SHIPPED;
 
-fn kind(group: &str, kind: &str, counts: Counts) -> Kind {
+fn kind(group: &str, kind: &str, counts: CountingLabel) -> Kind {
     let api_version = if group.is_empty() {
         "v1".to_owned()
     } else {
@@ -36,13 +36,13 @@ fn shipped(name: &str) -> Kind {
     let (_, text) = SHIPPED.iter().find(|(of, _)| *of == name).unwrap();
     let job_kind: JobKind = serde_saphyr::from_str(text).unwrap();
     let rules = CompiledKind::compile(&job_kind).unwrap();
-    let mut shipped = kind(&rules.group, &rules.kind, Counts::Own);
+    let mut shipped = kind(&rules.group, &rules.kind, CountingLabel::Own);
     shipped.rules = Some(Arc::new(rules));
     shipped
 }
 
 /// What is found of an object in a namespace with this label, by a configuration with these fields. Jobs are declared.
-fn found_by(fields: &str, kind: &Kind, object: &Value, label: Option<&str>) -> Option<State> {
+fn found_by(fields: &str, kind: &Kind, object: &Value, label: Option<&str>) -> Option<ObjectState> {
     let header = "apiVersion: config.sluice.dev/v1alpha1\nkind: Configuration\n";
     let configuration = parse(&format!("{header}{fields}")).unwrap();
     let mut object = object.clone();
@@ -80,7 +80,7 @@ fn auditor(
     Auditor::new(namespaces, declared, judge)
 }
 
-fn found(kind: &Kind, metadata: Value, rest: Value, label: Option<&str>) -> Option<State> {
+fn found(kind: &Kind, metadata: Value, rest: Value, label: Option<&str>) -> Option<ObjectState> {
     let mut object = rest;
     object["metadata"] = metadata;
     found_by("", kind, &object, label)
@@ -105,16 +105,16 @@ enum Expected {
     Nothing,
     Held,
     MadeBy(&'static str),
-    Would(Fate),
+    Would(ObjectFate),
 }
 
 impl Expected {
-    fn state(self) -> Option<State> {
+    fn state(self) -> Option<ObjectState> {
         match self {
             Self::Nothing => None,
-            Self::Held => Some(State::Held),
-            Self::MadeBy(kind) => Some(State::MadeBy(kind.to_owned())),
-            Self::Would(fate) => Some(State::WouldBe(fate)),
+            Self::Held => Some(ObjectState::Held),
+            Self::MadeBy(kind) => Some(ObjectState::MadeBy(kind.to_owned())),
+            Self::Would(fate) => Some(ObjectState::WouldBe(fate)),
         }
     }
 }
@@ -132,14 +132,14 @@ fn jobs_without_a_queue_are_found() {
     let complete = || json!({"status": {"conditions": [{"type": "Complete", "status": "True"}]}});
     let of_cron = owned("batch/v1", "CronJob");
     check(&[
-        ("alone", job, none(), none(), None, Would(Fate::Ignored)),
+        ("alone", job, none(), none(), None, Would(ObjectFate::Ignored)),
         (
             "by default",
             job,
             none(),
             none(),
             Some("Default"),
-            Would(Fate::Queued),
+            Would(ObjectFate::Queued),
         ),
         (
             "to be held",
@@ -147,7 +147,7 @@ fn jobs_without_a_queue_are_found() {
             none(),
             none(),
             Some("Hold"),
-            Would(Fate::Held),
+            Would(ObjectFate::Held),
         ),
         (
             "dry run",
@@ -155,7 +155,7 @@ fn jobs_without_a_queue_are_found() {
             none(),
             none(),
             Some("DryRun"),
-            Would(Fate::Held),
+            Would(ObjectFate::Held),
         ),
         (
             "to be refused",
@@ -163,7 +163,7 @@ fn jobs_without_a_queue_are_found() {
             none(),
             none(),
             Some("Refuse"),
-            Would(Fate::Refused),
+            Would(ObjectFate::Refused),
         ),
         ("held", job, gate, none(), Some("Hold"), Held),
         ("queued", job, queue(), none(), Some("Hold"), Nothing),
@@ -189,7 +189,7 @@ fn jobs_without_a_queue_are_found() {
             none(),
             complete(),
             Some("Hold"),
-            Would(Fate::Held),
+            Would(ObjectFate::Held),
         ),
         (
             "of a pod",
@@ -205,18 +205,18 @@ fn jobs_without_a_queue_are_found() {
             of_cron,
             none(),
             None,
-            Would(Fate::Ignored),
+            Would(ObjectFate::Ignored),
         ),
     ]);
 }
 
 #[test]
 fn pods_and_what_makes_them_are_found() {
-    let pod = &kind("", "Pod", Counts::OfPod);
+    let pod = &kind("", "Pod", CountingLabel::OfPod);
     let path = "/spec/jobTemplate/metadata";
-    let cron = &kind("batch", "CronJob", Counts::OfTemplate(path));
+    let cron = &kind("batch", "CronJob", CountingLabel::OfTemplate(path));
     let path = "/spec/template/metadata";
-    let set = &kind("apps", "ReplicaSet", Counts::OfTemplate(path));
+    let set = &kind("apps", "ReplicaSet", CountingLabel::OfTemplate(path));
     let (none, spec) = (|| json!({}), || json!({"spec": {}}));
     let made = json!({"spec": {"jobTemplate": {"metadata": queue()}}});
     let of = |kind: &str| owned("apps/v1", kind);
@@ -227,7 +227,7 @@ fn pods_and_what_makes_them_are_found() {
             none(),
             none(),
             Some("Hold"),
-            Would(Fate::Held),
+            Would(ObjectFate::Held),
         ),
         (
             "of a Job",
@@ -267,7 +267,7 @@ fn pods_and_what_makes_them_are_found() {
             queue(),
             spec(),
             Some("Hold"),
-            Would(Fate::Held),
+            Would(ObjectFate::Held),
         ),
         ("a CronJob", cron, none(), made, Some("Hold"), Nothing),
         (
@@ -276,7 +276,7 @@ fn pods_and_what_makes_them_are_found() {
             none(),
             spec(),
             Some("Default"),
-            Would(Fate::Refused),
+            Would(ObjectFate::Refused),
         ),
         (
             "of a Deployment without a JobKind",
@@ -307,7 +307,7 @@ fn pods_and_what_makes_them_are_found() {
 
 fn cron() -> Kind {
     let path = "/spec/jobTemplate/metadata";
-    kind("batch", "CronJob", Counts::OfTemplate(path))
+    kind("batch", "CronJob", CountingLabel::OfTemplate(path))
 }
 
 fn template(cpu: &str) -> Value {
@@ -346,34 +346,34 @@ fn the_configuration_says_what_is_required() {
     let managed = |fields: &str| format!("managedNamespaces: {{{fields}}}");
     let job = |fields: &str, label| found_by(&managed(fields), &shipped("job"), &job("2"), label);
     for (fields, label, expected) in [
-        ("", None, Fate::Ignored),
-        ("unlabelled: Refuse", None, Fate::Ignored),
-        ("selector: {}", None, Fate::Held),
-        ("selector: {}, unlabelled: Refuse", None, Fate::Refused),
-        ("selector: {}, unlabelled: Default", None, Fate::Queued),
-        ("selector: {}, unlabelled: Ignore", None, Fate::Ignored),
+        ("", None, ObjectFate::Ignored),
+        ("unlabelled: Refuse", None, ObjectFate::Ignored),
+        ("selector: {}", None, ObjectFate::Held),
+        ("selector: {}, unlabelled: Refuse", None, ObjectFate::Refused),
+        ("selector: {}, unlabelled: Default", None, ObjectFate::Queued),
+        ("selector: {}, unlabelled: Ignore", None, ObjectFate::Ignored),
         (
             "selector: {}, unlabelled: Refuse",
             Some("Default"),
-            Fate::Queued,
+            ObjectFate::Queued,
         ),
         (
             "selector: {}, unlabelled: Refuse",
             Some("Ignore"),
-            Fate::Ignored,
+            ObjectFate::Ignored,
         ),
         // What would be done.
         (
             "selector: {}, unlabelled: Refuse, dryRun: true",
             None,
-            Fate::Refused,
+            ObjectFate::Refused,
         ),
-        ("unlabelled: Refuse", Some("DryRun"), Fate::Refused),
-        ("selector: {matchLabels: {team: a}}", None, Fate::Ignored),
+        ("unlabelled: Refuse", Some("DryRun"), ObjectFate::Refused),
+        ("selector: {matchLabels: {team: a}}", None, ObjectFate::Ignored),
     ] {
         assert_eq!(
             job(fields, label),
-            Some(State::WouldBe(expected)),
+            Some(ObjectState::WouldBe(expected)),
             "{fields}"
         );
     }
@@ -389,9 +389,9 @@ fn exceptions_count_as_far_as_they_can_be_known() {
     let cron_job =
         || json!({"metadata": {}, "spec": {"jobTemplate": {"spec": {"template": template("2")}}}});
     let by_cron = "users: ['system:serviceaccount:kube-system:cronjob-controller']";
-    let held = State::WouldBe(Fate::Held);
-    let unless = State::WouldBeUnlessExcepted(Fate::Held);
-    let excepted = State::WouldBe(Fate::Excepted);
+    let held = ObjectState::WouldBe(ObjectFate::Held);
+    let unless = ObjectState::WouldBeUnlessExcepted(ObjectFate::Held);
+    let excepted = ObjectState::WouldBe(ObjectFate::Excepted);
     for (exception, kind, object, expected) in [
         (
             "when: 'pods == 1 && requests.cpu <= 2.0'",
@@ -408,7 +408,7 @@ fn exceptions_count_as_far_as_they_can_be_known() {
         ("users: [ann]", shipped("job"), job("2"), &unless),
         (
             "groups: [ops]",
-            kind("", "Pod", Counts::OfPod),
+            kind("", "Pod", CountingLabel::OfPod),
             json!({"metadata": {}}),
             &unless,
         ),

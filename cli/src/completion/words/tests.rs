@@ -40,7 +40,7 @@ fn plugin() -> Command {
         )
 }
 
-fn ask(line: &str) -> Option<Asked> {
+fn ask(line: &str) -> Option<AskedWords> {
     let typed: Vec<String> = line.split(' ').map(str::to_owned).collect();
     asked(plugin(), &typed)
 }

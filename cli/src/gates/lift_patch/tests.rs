@@ -223,11 +223,11 @@ async fn a_lift_is_tried_again_once_if_the_object_has_changed() {
     for (case, answers, expected) in cases {
         let (objects, rest) = objects(answers);
         let told = match lift(&objects, "train", None, &gate, DryRun::No).await {
-            Outcome::Lifted(annotations) => left(&annotations),
-            Outcome::NotThere(annotations) => format!("not there: {}", left(&annotations)),
-            Outcome::Changed => "changed".to_owned(),
-            Outcome::Gone(status) => format!("gone: {}", status.message),
-            Outcome::Failed(error) => format!("failed: {error}"),
+            LiftOutcome::Lifted(annotations) => left(&annotations),
+            LiftOutcome::NotThere(annotations) => format!("not there: {}", left(&annotations)),
+            LiftOutcome::Changed => "changed".to_owned(),
+            LiftOutcome::Gone(status) => format!("gone: {}", status.message),
+            LiftOutcome::Failed(error) => format!("failed: {error}"),
         };
         assert_eq!(told, expected, "{case}");
         assert!(

@@ -117,21 +117,21 @@ fn what_became_of_gates() {
     let message = "admission webhook \"validate.jobs.sluice.dev\" denied the request: may not";
     let refused = || Box::new(Status::failure(message, "Forbidden").with_code(403));
     let outcomes = [
-        Outcome::Lifted(annotations(&[])),
-        Outcome::Lifted(annotations(&[(
+        LiftOutcome::Lifted(annotations(&[])),
+        LiftOutcome::Lifted(annotations(&[(
             "kueue.x-k8s.io/admission-gated-by",
             "a.io/b,c.io/d",
         )])),
-        Outcome::NotThere(annotations(&[(
+        LiftOutcome::NotThere(annotations(&[(
             "kueue.x-k8s.io/scheduling-gated-by",
             "a.io/b",
         )])),
-        Outcome::Changed,
-        Outcome::Gone(Box::new(Status::failure(
+        LiftOutcome::Changed,
+        LiftOutcome::Gone(Box::new(Status::failure(
             "jobs.batch \"train\" not found",
             "NotFound",
         ))),
-        Outcome::Failed(ClusterError::Refused(refused())),
+        LiftOutcome::Failed(ClusterError::Refused(refused())),
     ];
     let told = |told: Told| match told {
         Told::Result(text) => text,
@@ -139,7 +139,7 @@ fn what_became_of_gates() {
         Told::Error(error) => format!("error: {error}\n"),
     };
     let mut text = String::new();
-    let mut counts = Counts::default();
+    let mut counts = LiftCounts::default();
     let label = "gate.sluice.dev/budget.acme.io=true";
     for outcome in &outcomes {
         text += &told(lifted("job.batch/train", &gate, outcome, DryRun::No));
@@ -158,7 +158,7 @@ fn what_became_of_gates() {
     }
     text += &counts.summary(&gate, label, DryRun::Yes);
     assert_eq!(counts.ended(), Ended::NotDone);
-    text += &Counts {
+    text += &LiftCounts {
         lifted: 1,
         refused: 0,
     }

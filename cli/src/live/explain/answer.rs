@@ -107,13 +107,13 @@ struct Assignment {
 /// Where a workload stands in its queue: what counts, where the objects that the caller sees may say otherwise.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Place {
+pub struct QueuePlace {
     priority: Option<i32>,
     position_in_cluster_queue: Option<usize>,
     position_in_local_queue: Option<usize>,
 }
 
-impl Place {
+impl QueuePlace {
     /// What an explanation says of it.
     pub fn read(explanation: &Value) -> Option<Self> {
         Self::deserialize(explanation).ok()

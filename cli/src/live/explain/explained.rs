@@ -18,7 +18,7 @@ use super::super::list::{Objects, total_pending};
 use super::super::listed::{self, Unseen};
 use super::super::outcome::LiveError;
 use super::super::queues::{Node, trees};
-use super::answer::Place;
+use super::answer::QueuePlace;
 use super::events::last_event;
 use super::requests::{Requests, of_pod, of_workload};
 use crate::cluster::{ClusterError, POD_GROUP, Tell, Told, answer};
@@ -160,7 +160,7 @@ pub async fn explained(
         }
     };
     let mut placed = job.clone();
-    if let Some(place) = explanation.as_ref().and_then(Place::read) {
+    if let Some(place) = explanation.as_ref().and_then(QueuePlace::read) {
         place.give_to(&mut placed);
         placed.pending = pending(client, &placed).await;
     }

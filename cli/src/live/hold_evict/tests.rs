@@ -42,7 +42,10 @@ async fn held(kind: &str, spec: Value, job_kinds: (u16, Value)) -> Result<Value,
     let resource = served.named(kind).unwrap();
     let objects = resource.objects(&client, Some("blue"));
     let patch = Stop::Hold.suspension(&client, &served, &resource, &objects, "x");
-    patch.await.map_err(|error| error.to_string())?
+    match patch.await.map_err(|error| error.to_string())? {
+        Suspension::Patch(patch) => Ok(patch),
+        Suspension::Impossible(why) => Err(why),
+    }
 }
 
 fn forbidden() -> (u16, Value) {

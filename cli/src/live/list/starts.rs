@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use kube::Client;
+use thiserror::Error;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::{JoinError, spawn_blocking};
 use tokio::time::timeout;
 
-use super::super::clock::Clock;
+use super::super::clock::EstimateClock;
 use super::super::export::{Besides, export_with};
 use super::super::jobs::{Job, State};
 use super::super::outcome::LiveError;
@@ -17,6 +18,15 @@ use crate::simulate::{Assumed, Seen, estimate};
 
 /// How long the queues and jobs of the cluster may take to be read: an explanation is not to wait for them for longer.
 const READ_DEADLINE: Duration = Duration::from_secs(20);
+
+/// Why there is no estimate at all.
+#[derive(Debug, Error)]
+enum NotRead {
+    #[error(transparent)]
+    Live(#[from] LiveError),
+    #[error("the queues and jobs of the cluster can't be read within {} s", READ_DEADLINE.as_secs())]
+    Late,
+}
 
 /// Estimates when the jobs that wait will start, or notes why that can't be known, and what was left out.
 ///
@@ -33,7 +43,7 @@ pub async fn estimate_starts(
         return Ok(());
     }
     let seen = seen(client, tell).await;
-    let mut clock = Clock::new();
+    let mut clock = EstimateClock::new();
     let goes_on = |plays| clock.goes_on(plays, tell);
     let notes = play_starts(seen, &told, jobs, assumed, goes_on);
     for note in notes {
@@ -60,7 +70,7 @@ pub async fn estimate_starts_beside(
     }
     let seen = seen(client, tell).await;
     let playing = spawn_blocking(move || {
-        let mut clock = Clock::new();
+        let mut clock = EstimateClock::new();
         let goes_on = |plays| clock.has_time(plays);
         let notes = play_starts(seen, &told, &mut jobs, &assumed, goes_on);
         drop(under_way);
@@ -100,7 +110,7 @@ fn not_pending(jobs: &mut [Job]) {
 
 /// Gives the jobs that wait and have no estimate theirs, or why they have none. Returns what was left out.
 fn play_starts(
-    seen: Result<Seen, String>,
+    seen: Result<Seen, NotRead>,
     told: &Told,
     jobs: &mut [Job],
     assumed: &Assumed,
@@ -115,7 +125,7 @@ fn play_starts(
                 // What the leader says of it is so for everybody.
                 job.no_estimate.get_or_insert_with(|| match &told.unseen {
                     Some(unseen) => format!("{why}; and {unseen}"),
-                    None => why.clone(),
+                    None => why.to_string(),
                 });
             }
             return Vec::new();
@@ -136,18 +146,11 @@ fn play_starts(
         .collect()
 }
 
-/// The queues and jobs of the cluster, or why they can't be read.
-async fn seen(client: &Client, tell: &mut Tell<'_>) -> Result<Seen, String> {
-    match timeout(READ_DEADLINE, export_with(client, Besides::Nothing, tell)).await {
-        Ok(Ok(seen)) => Ok(seen),
-        Ok(Err(why)) => Err(why.to_string()),
-        Err(_) => {
-            let limit = READ_DEADLINE.as_secs();
-            Err(format!(
-                "the queues and jobs of the cluster can't be read within {limit} s"
-            ))
-        }
-    }
+/// The queues and jobs of the cluster.
+async fn seen(client: &Client, tell: &mut Tell<'_>) -> Result<Seen, NotRead> {
+    let reading = export_with(client, Besides::Nothing, tell);
+    let seen = timeout(READ_DEADLINE, reading).await;
+    Ok(seen.map_err(|_| NotRead::Late)??)
 }
 
 #[cfg(test)]

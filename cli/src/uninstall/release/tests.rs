@@ -63,7 +63,7 @@ async fn told_by(client: &Client) -> (Vec<String>, bool) {
         });
         Ok(())
     };
-    let mut report = Report {
+    let mut report = UninstallReport {
         tell: &mut tell,
         dry_run: DryRun::No,
         is_well: true,

@@ -85,7 +85,7 @@ fn what_can_not_be_counted_is_reported(#[case] mut request: Value, #[case] rule:
     let fine = json!({"name": "a", "exactly": {"deviceClassName": "gpu.example.com"}});
     let told = classes().count(&template(json!([fine, request])));
     assert_eq!(
-        told.unwrap_err(),
+        told.unwrap_err().to_string(),
         format!("can't be counted, because of its request \"r\": {rule}")
     );
 }
@@ -95,7 +95,7 @@ fn there_are_so_many_requests_at_most() {
     let request = json!({"name": "a", "exactly": {"deviceClassName": "gpu.example.com"}});
     let many = template(json!(vec![request; REQUESTS_MAX + 1]));
     assert_eq!(
-        classes().count(&many).unwrap_err(),
+        classes().count(&many).unwrap_err().to_string(),
         "has more than 64 requests"
     );
 }
@@ -189,8 +189,10 @@ fn claims_that_can_not_be_counted_are_reported() {
         {"name": "to-come", "resourceClaimToCome": "x"},
         {"name": "much", "resourceClaimTemplateName": "much"},
     ]));
-    let odd: TemplateDevices =
-        Err("can't be counted, because of its request \"r\": so it is".to_owned());
+    let odd: TemplateDevices = Err(Uncountable::Request {
+        name: "r".to_owned(),
+        rule: RequestRule::NotExactly,
+    });
     let much: TemplateDevices = Ok([("example.com/gpu".to_owned(), i128::MAX)].into());
     set.count_devices(|name| match name {
         "odd" => Some(&odd),
@@ -211,7 +213,7 @@ fn claims_that_can_not_be_counted_are_reported() {
             at(
                 1,
                 "odd",
-                "ResourceClaimTemplate \"odd\" can't be counted, because of its request \"r\": so it is"
+                "ResourceClaimTemplate \"odd\" can't be counted, because of its request \"r\": exactly must be set"
             ),
             at(
                 2,

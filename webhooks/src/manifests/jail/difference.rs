@@ -12,7 +12,7 @@ use crate::manifests::cel::syntax::{flattened, forbidden, variable};
 const LEVELS: usize = 14;
 
 /// How a change `c` is judged. All of these are CEL over `c`.
-pub(super) struct Rules {
+pub(super) struct DifferenceRules {
     /// Whether it may be, whatever is in it.
     pub(super) allowed: String,
     /// Whether it is to be looked into. What is neither is a problem.
@@ -25,7 +25,7 @@ pub(super) struct Rules {
 
 /// `variables.changes`, the problems with what lies outside of metadata. Whoever is asked must be sure
 /// that there are `object` and `oldObject`.
-pub(super) fn variables(rules: &Rules) -> Vec<Variable> {
+pub(super) fn variables(rules: &DifferenceRules) -> Vec<Variable> {
     let root = "[{'at': dyn(''), 'key': dyn(''), 'new': dyn(object), 'old': dyn(oldObject)}]";
     let mut variables = vec![variable("level0", root)];
     for level in 1..=LEVELS {

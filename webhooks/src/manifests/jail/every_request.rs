@@ -7,7 +7,7 @@ use sluice_crds::{CERTIFICATE_SECRET, GROUP, JobKindSpec};
 use crate::manifests::cel::syntax::{forbidden, text, texts, variable, when};
 use crate::manifests::declared::DECLARED;
 use crate::manifests::jail::cell::{Cell, rule};
-use crate::manifests::jail::difference::{self, Rules};
+use crate::manifests::jail::difference::{self, DifferenceRules};
 use crate::manifests::jail::{
     api_service, entries, kinds, start_time, system_namespaces, webhook_rules,
 };
@@ -197,7 +197,7 @@ fn table() -> String {
 
 /// In objects of shipped kinds the paths of their JobKinds; in others node selectors and tolerations,
 /// marks, and fields that may be a suspend field or a count.
-fn difference_rules() -> Rules {
+fn difference_rules() -> DifferenceRules {
     let own = |map: &str| {
         let (new, old) = (
             format!("(c.new == null ? dyn({{}}) : {map}.new)"),
@@ -235,7 +235,7 @@ fn difference_rules() -> Rules {
     let into_known =
         "variables.paths.all.exists(a, a.startsWith(c.at + '.') || a.startsWith(c.at + '['))";
     let into_unknown = "!(c.key in variables.closed)";
-    Rules {
+    DifferenceRules {
         allowed: format!(
             "variables.isStatus ? {} :\nvariables.isShipped ? ({known}) : ({unknown})",
             start_time::GOES

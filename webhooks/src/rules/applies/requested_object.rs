@@ -4,11 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 use sluice_crds::PRIORITY_CLASS_LABEL;
-use sluice_gates::{Applicant, Totals};
+use sluice_gates::{Applicant, NotKnown, Totals};
 use sluice_kinds::aliases::MetadataKey;
 use sluice_kinds::metadata::{controller, label};
 use sluice_kinds::priority_classes::NoPriorityClass;
-use sluice_kinds::problem::{Problem, summarize};
 use sluice_kinds::requests::PodDefaults;
 use sluice_kinds::view::PodSetView;
 use sluice_kinds::{CompiledKind, PodView, gates};
@@ -78,32 +77,28 @@ impl<'a> RequestedObject<'a> {
     }
 
     /// What the object itself says of its pods: what its namespace adds is not known here.
-    fn pod_sets(&self) -> Result<Vec<PodSetView>, String> {
-        let told = |problems: Vec<Problem>| summarize(&problems);
+    fn pod_sets(&self) -> Result<Vec<PodSetView>, NotKnown> {
         if self.request.is_pod() {
             let (labels, gates) = (self.policy.queue_labels(), self.policy.queue_gates());
             let pod = PodView::read(self.object, labels, gates);
-            return pod.asks.map(|set| vec![set]).map_err(told);
+            return pod.asks.map(|set| vec![set]).map_err(NotKnown::Unreadable);
         }
-        let kind = self.job_kind().ok_or("no JobKind declares its kind")?;
+        let kind = self.job_kind().ok_or(NotKnown::NoJobKind)?;
         if kind.is_opaque() || kind.has_pods_of_children() {
-            return Err(format!(
-                "the requests of a {} are not in the object",
-                kind.kind
-            ));
+            return Err(NotKnown::NoRequests(kind.kind.clone()));
         }
         let sets = kind.pod_sets(self.object, &PodDefaults::default());
-        sets.map_err(told)
+        sets.map_err(NotKnown::Unreadable)
     }
 
     /// The WorkloadPriorityClass that objects of its queue have which name none.
-    fn default_class(&self) -> Result<Option<String>, String> {
+    fn default_class(&self) -> Result<Option<String>, NotKnown> {
         let Some(queue) = self.queue else {
             return Ok(None);
         };
         let states = self.policy.queue_states().load();
         if let Some(why) = states.not_known(&self.request.namespace, queue) {
-            return Err(why.to_owned());
+            return Err(NotKnown::NoQueue(why));
         }
         let found = states.cluster_queue(&self.request.namespace, queue);
         let classes = found.and_then(|(_, state)| state.priority_classes.as_ref());
@@ -111,7 +106,7 @@ impl<'a> RequestedObject<'a> {
     }
 
     /// The PriorityClass of its pods: of the first ones that name one. The global default counts as none.
-    fn priority_class(&self) -> Result<Option<String>, String> {
+    fn priority_class(&self) -> Result<Option<String>, NotKnown> {
         if self.request.is_pod() {
             let class = self.object.pointer("/spec/priorityClassName");
             return Ok(class.and_then(Value::as_str).map(str::to_owned));
@@ -181,17 +176,17 @@ impl Applicant for RequestedObject<'_> {
         self.object
     }
 
-    fn totals(&self) -> Result<Totals, String> {
+    fn totals(&self) -> Result<Totals, NotKnown> {
         Totals::of(&self.pod_sets()?)
     }
 
-    fn priority(&self) -> Result<i32, String> {
+    fn priority(&self) -> Result<i32, NotKnown> {
         let known = self.policy.surroundings();
         let value_of = |class: &str| {
             let value = known.workload_priorities.get(class).copied();
-            value.ok_or_else(|| format!("there is no WorkloadPriorityClass {class:?}"))
+            value.ok_or_else(|| NotKnown::NoWorkloadPriorityClass(class.to_owned()))
         };
-        let named: Result<Vec<i32>, String> = self.classes().map(value_of).collect();
+        let named: Result<Vec<i32>, NotKnown> = self.classes().map(value_of).collect();
         if let Some(highest) = named?.into_iter().max() {
             return Ok(highest);
         }
@@ -213,7 +208,7 @@ impl Applicant for RequestedObject<'_> {
             }
         }
         let found = known.priority_classes.of_template(class.as_deref());
-        let missing = |NoPriorityClass(class)| format!("there is no PriorityClass {class:?}");
+        let missing = |NoPriorityClass(class)| NotKnown::NoPriorityClass(class);
         found.map(|(_, value)| value).map_err(missing)
     }
 

@@ -89,7 +89,7 @@ async fn ask(request: &Request, needed: NeededRead<'_>, access: &dyn Access) -> 
         )))
     };
     if let Err(why) = found {
-        return unknown(&why);
+        return unknown(&why.to_string());
     }
     let text = |text: Option<&str>| text.unwrap_or_default().to_owned();
     let right = Right {

@@ -12,7 +12,7 @@ use sluice_kinds::gates::Gate;
 
 use crate::review::has_rights;
 use crate::tests::*;
-use crate::{Access, Answered, Observer, Outside, Permission, Report, Right, UserInfo};
+use crate::{Access, Answered, Observer, Outside, Permission, Report, Right, Unanswered, UserInfo};
 
 /// An authorizer that says this of everybody, and keeps what it was asked.
 struct Fixed(Permission, Mutex<Vec<String>>);
@@ -39,7 +39,7 @@ impl Access for Fixed {
         &'a self,
         _: &'a str,
         _: &'a str,
-    ) -> Pin<Box<dyn Future<Output = Result<Option<String>, String>> + Send + 'a>> {
+    ) -> Pin<Box<dyn Future<Output = Result<Option<String>, Unanswered>> + Send + 'a>> {
         Box::pin(async { Ok(None) })
     }
 }

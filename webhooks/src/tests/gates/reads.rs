@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::review::has_rights;
 use crate::rules::own::reads::plural;
 use crate::tests::*;
-use crate::{Access, Permission, Right, UserInfo};
+use crate::{Access, Permission, Right, Unanswered, UserInfo};
 
 /// An API server that serves `Dataset` as `datasets`, and says this of everybody.
 struct Fixed(Permission, Mutex<Vec<String>>);
@@ -36,11 +36,11 @@ impl Access for Fixed {
         &'a self,
         group: &'a str,
         kind: &'a str,
-    ) -> Pin<Box<dyn Future<Output = Result<Option<String>, String>> + Send + 'a>> {
+    ) -> Pin<Box<dyn Future<Output = Result<Option<String>, Unanswered>> + Send + 'a>> {
         Box::pin(async move {
             match (group, kind) {
                 ("acme.io", "Dataset") => Ok(Some("datasets".to_owned())),
-                ("slow.io", _) => Err("no reply within 1 s".to_owned()),
+                ("slow.io", _) => Err(Unanswered::NoReply { seconds: 1 }),
                 _ => Ok(None),
             }
         })
