@@ -4,6 +4,7 @@
 //! Must not know what is asked for.
 
 pub mod age;
+mod api_server;
 mod connection;
 mod declared;
 mod home;
@@ -16,6 +17,7 @@ mod reader;
 mod resource;
 mod runtime;
 
+pub use api_server::{ApiServer, who};
 pub use connection::{
     Cluster, ClusterError, Connection, Namespace, NamespaceOptions, Namespaces, answer,
     answer_within,
