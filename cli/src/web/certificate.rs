@@ -129,3 +129,106 @@ impl ResolvesServerCert for Slot {
         Some(current.clone())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+    use rustls::pki_types::{ServerName, UnixTime};
+    use rustls::{ClientConfig, DigitallySignedStruct, SignatureScheme};
+    use tokio_rustls::TlsConnector;
+
+    use super::*;
+
+    /// Somebody who wants to see the certificate, whatever it is.
+    #[derive(Debug)]
+    struct Onlooker;
+
+    impl ServerCertVerifier for Onlooker {
+        fn verify_server_cert(
+            &self,
+            _: &CertificateDer<'_>,
+            _: &[CertificateDer<'_>],
+            _: &ServerName<'_>,
+            _: &[u8],
+            _: UnixTime,
+        ) -> Result<ServerCertVerified, rustls::Error> {
+            Ok(ServerCertVerified::assertion())
+        }
+
+        fn verify_tls12_signature(
+            &self,
+            _: &[u8],
+            _: &CertificateDer<'_>,
+            _: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, rustls::Error> {
+            Ok(HandshakeSignatureValid::assertion())
+        }
+
+        fn verify_tls13_signature(
+            &self,
+            _: &[u8],
+            _: &CertificateDer<'_>,
+            _: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, rustls::Error> {
+            Ok(HandshakeSignatureValid::assertion())
+        }
+
+        fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+            let provider = ring::default_provider();
+            provider
+                .signature_verification_algorithms
+                .supported_schemes()
+        }
+    }
+
+    /// The certificate that a connection is served with.
+    async fn served(acceptor: &TlsAcceptor) -> Vec<u8> {
+        let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
+        let config = builder
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(Onlooker))
+            .with_no_client_auth();
+        let (near, far) = tokio::io::duplex(1 << 14);
+        let name = ServerName::try_from("sluice.example.com").unwrap();
+        let connector = TlsConnector::from(Arc::new(config));
+        let (client, server) = tokio::join!(connector.connect(name, near), acceptor.accept(far));
+        server.unwrap();
+        let client = client.unwrap();
+        let chain = client.get_ref().1.peer_certificates().unwrap();
+        chain.first().unwrap().to_vec()
+    }
+
+    #[tokio::test]
+    async fn a_certificate_that_is_written_anew_is_served_and_no_other() {
+        let folder = std::env::temp_dir().join(format!("certificate-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let [chain, key] = ["tls.crt", "tls.key"].map(|name| folder.join(name));
+        let write = || {
+            let made = rcgen::generate_simple_self_signed(["sluice.example.com".to_owned()]);
+            let made = made.unwrap();
+            fs::write(&chain, made.cert.pem()).unwrap();
+            fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+            made.cert.der().to_vec()
+        };
+        assert!(Certificate::read(chain.clone(), key.clone()).is_err());
+        let first = write();
+        let mut certificate = Certificate::read(chain.clone(), key.clone()).unwrap();
+        let acceptor = certificate.acceptor().unwrap();
+        assert_eq!(served(&acceptor).await, first);
+        let second = write();
+        certificate.look().unwrap();
+        assert_eq!(served(&acceptor).await, second);
+        // Half of it is written: that is told once.
+        fs::write(&chain, "no certificate").unwrap();
+        let told = certificate.look().unwrap_err().to_string();
+        assert!(told.starts_with("--tls-cert and --tls-key: "), "{told}");
+        certificate.look().unwrap();
+        assert_eq!(served(&acceptor).await, second);
+        let third = write();
+        certificate.look().unwrap();
+        assert_eq!(served(&acceptor).await, third);
+        fs::remove_dir_all(&folder).unwrap();
+    }
+}
