@@ -47,7 +47,12 @@ pub struct InCluster {
     #[arg(long, value_name = "URL", requires = "in_cluster")]
     public_url: Option<Site>,
     /// Where to listen; by default 127.0.0.1:8443.
-    #[arg(long, value_name = "ADDRESS:PORT", requires = "in_cluster")]
+    #[arg(
+        long,
+        value_name = "ADDRESS:PORT",
+        requires = "in_cluster",
+        overrides_with = "listen"
+    )]
     listen: Option<SocketAddr>,
     /// The certificate of the server, and those that it is signed by. It may be replaced at any time.
     #[arg(long, value_name = "FILE", requires_all = ["in_cluster", "tls_key"])]

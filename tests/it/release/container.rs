@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::{Folder, ROOT, run};
 use crate::support::bed::BINARY;
+use crate::support::plugin::plugin;
 
 /// Where the kubelet mounts the account.
 const ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
@@ -107,9 +108,10 @@ impl Container {
             "aarch64" => "arm64",
             _ => "amd64",
         };
+        let binaries = format!("{arch}={BINARY},{}", plugin()?.display());
         run(Command::new(Path::new(ROOT).join("release/image.sh"))
             .arg(&archive)
-            .args(["v0.0.0-test", &format!("{arch}={BINARY}")])
+            .args(["v0.0.0-test", &binaries])
             .env("SOURCE_DATE_EPOCH", "0"))?;
         let layout = path.join("layout");
         unpack(&archive, &layout)?;
