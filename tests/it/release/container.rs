@@ -162,6 +162,14 @@ impl Container {
         })
     }
 
+    /// What the plugin in the image says of itself, with nothing but what is in there.
+    pub fn plugin_version(&self) -> Result<String> {
+        let root = self.folder.path().join("bundle/rootfs");
+        run(Command::new("chroot")
+            .arg(root)
+            .args(["/kubectl-sluice", "--version"]))
+    }
+
     /// Mounts the account as its projected volume has it.
     pub fn mount_account(&self, user: User, token: &str, ca: &str, namespace: &str) -> Result<()> {
         let account = self.folder.path().join("account");

@@ -11,6 +11,7 @@ use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 use sluice_testbed::{ControlPlane, eventually};
 
+use super::browser::flawless;
 use super::chromium::Browser;
 use super::cluster::Cluster;
 use super::served::{Answer, ask};
@@ -397,6 +398,7 @@ async fn the_page_asks_who_the_user_is() -> Result<()> {
     browser
         .see(&["Sign in", "no token of the cluster came with the request"])
         .await?;
+    flawless(&browser, "sign-in").await?;
     let sign_in = async |token: &str| {
         let typed = format!(
             "document.querySelector('input[name=token]').value = {}; document.querySelector('form button').click();",
@@ -417,6 +419,23 @@ async fn the_page_asks_who_the_user_is() -> Result<()> {
     browser.click("Account").await?;
     let user = format!("You are system:serviceaccount:{}:tenant.", cluster.own);
     browser.see(&[&user, "Sign out"]).await?;
+    flawless(&browser, "account").await?;
+    // Another namespace stays when the page is loaded again, and shows nothing that its user may not see.
+    let there = format!(
+        "document.querySelector('input[name=namespace]').value = {}; document.querySelector('form button').click();",
+        json!(cluster.other)
+    );
+    browser.run::<()>(&there).await?;
+    let lacks = format!("namespace \"{}\"", cluster.other);
+    browser
+        .see(&["There is no job here", "Not everything is shown"])
+        .await?;
+    browser
+        .run::<()>("document.querySelector('summary').click()")
+        .await?;
+    browser.see(&[&lacks]).await?;
+    browser.click("Account").await?;
+    browser.see(&[&user]).await?;
     browser.click("Sign out").await?;
     browser.see(&["no token of the cluster came"]).await?;
     ensure!(!browser.text().await?.contains("urgent"));
