@@ -54,7 +54,7 @@ matrix: ## Run black-box tests on the Kubernetes versions MATRIX="1.33 1.36".
 
 # What it needs is in the first lines of the script. KEEP=1 keeps its logs.
 e2e: ## Run real containers behind gates on a real node: kubelet, containerd and runc (needs root).
-	$(CARGO) build --locked --bin sluice --bin sluice-testbed
+	$(CARGO) build --locked --bin sluice --bin kubectl-sluice --bin sluice-testbed
 	@KEEP="$(KEEP)" tests/e2e/run.sh
 
 # What it plays is in docs/simulation.md. TRACE=FILE writes the whole history of one seed.

@@ -28,8 +28,10 @@ if [ "${DRY:-}" != 1 ]; then
 	[ -z "$(git status --porcelain)" ] || fail "there are changes that are not committed; DRY=1 takes them as they are"
 	crate=v$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml | head -1)
 	[ "$crate" = "$VERSION" ] || fail "Cargo.toml has the version $crate; docs/releasing.md says where to raise it"
-	shipped=$(sed -n 's/^ *newTag: //p' config/default/kustomization.yaml)
-	[ "$shipped" = "$VERSION" ] || fail "config/default/kustomization.yaml has the tag $shipped instead of $VERSION"
+	for folder in default web; do
+		shipped=$(sed -n 's/^ *newTag: //p' config/$folder/kustomization.yaml)
+		[ "$shipped" = "$VERSION" ] || fail "config/$folder/kustomization.yaml has the tag $shipped instead of $VERSION"
+	done
 fi
 
 native=$(rustc -vV | sed -n 's/^host: //p')
@@ -79,7 +81,7 @@ for triple in x86_64-unknown-linux-gnu aarch64-unknown-linux-gnu; do
 	built=$(binaries $triple)
 	[ -n "$built" ] || continue
 	arch=$(arch_of $triple)
-	images+=("$arch=$built/sluice")
+	images+=("$arch=$built/sluice,$built/kubectl-sluice")
 	mkdir "$work/plugin-$arch"
 	cp "$built/kubectl-sluice" LICENSE "$work/plugin-$arch/"
 	plugin=$out/kubectl-sluice_${VERSION}_linux_$arch.tar.gz

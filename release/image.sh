@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Makes the container image: an OCI layout in a tar file, from nothing but binaries of Sluice.
 #
-#   release/image.sh OUT.tar VERSION ARCH=BINARY…
+#   release/image.sh OUT.tar VERSION ARCH=CONTROLLER,PLUGIN…
 #
-# There is no base image. Of each architecture the image has the binary, the loader and the shared libraries that
-# the binary names (none if it is static), and the licence. No shell, no package manager, nothing that is writable:
+# There is no base image. Of each architecture the image has both binaries, the loader and the shared libraries that
+# they name (none if they are static), and the licence. The controller is what it starts; the plugin is there for the page
+# (config/web). No shell, no package manager, nothing that is writable:
 # Sluice runs with a read-only root and as any user; the image names 65532.
 #
 # SOURCE_DATE_EPOCH: the time of everything in the image, in seconds since the epoch.
@@ -16,7 +17,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 . release/archive.sh
 
-[ $# -ge 3 ] || fail "usage: release/image.sh OUT.tar VERSION ARCH=BINARY…"
+[ $# -ge 3 ] || fail "usage: release/image.sh OUT.tar VERSION ARCH=CONTROLLER,PLUGIN…"
 out=$1 version=$2
 shift 2
 : "${SOURCE_DATE_EPOCH:?}"
@@ -72,23 +73,30 @@ add_libraries() { # file
 	done
 }
 
-# The image of one architecture. Prints the descriptor of its manifest, and adds to `$work/docker`.
-image() { # arch, binary
-	local arch=$1 binary=$2 root=$work/$1 cc loader diff size layer config
-	[ -x "$binary" ] || fail "no program $binary"
-	cc=$(compiler "$arch")
-	mkdir -p "$root/licenses"
-	install -m 0755 "$binary" "$root/sluice"
-	install -m 0644 LICENSE "$root/licenses/LICENSE"
-	add_libraries "$binary"
-	loader=$(readelf --program-headers "$binary" | sed -n 's/.*program interpreter: \(.*\)\]$/\1/p')
+# Puts a program into the root, with the loader and the libraries that it needs.
+add_program() { # file, name
+	local loader
+	[ -x "$1" ] || fail "no program $1"
+	install -m 0755 "$1" "$root/$2"
+	add_libraries "$1"
+	loader=$(readelf --program-headers "$1" | sed -n 's/.*program interpreter: \(.*\)\]$/\1/p')
 	case $loader in
 	'' | /lib/*) ;;
 	# Loaders look for libraries in /lib, or in the folder that they are in.
-	/lib64/*) ln -s lib "$root/lib64" ;;
-	*) fail "$binary has the loader $loader, which is not in /lib or /lib64" ;;
+	/lib64/*) ln -sfn lib "$root/lib64" ;;
+	*) fail "$1 has the loader $loader, which is not in /lib or /lib64" ;;
 	esac
-	[ -z "$loader" ] || [ -e "$root$loader" ] || fail "the loader $loader of $binary was not found"
+	[ -z "$loader" ] || [ -e "$root$loader" ] || fail "the loader $loader of $1 was not found"
+}
+
+# The image of one architecture. Prints the descriptor of its manifest, and adds to `$work/docker`.
+image() { # arch, controller, plugin
+	local arch=$1 root=$work/$1 cc diff size layer config
+	cc=$(compiler "$arch")
+	mkdir -p "$root/licenses"
+	install -m 0644 LICENSE "$root/licenses/LICENSE"
+	add_program "$2" sluice
+	add_program "$3" kubectl-sluice
 
 	archive "$root" >"$work/$arch.tar"
 	diff=$(sha256 "$work/$arch.tar")
@@ -124,7 +132,8 @@ path_of() { # descriptor
 
 manifests=
 for pair in "$@"; do
-	descriptor=$(image "${pair%%=*}" "${pair#*=}")
+	binaries=${pair#*=}
+	descriptor=$(image "${pair%%=*}" "${binaries%%,*}" "${binaries#*,}")
 	manifests+=${manifests:+,}$descriptor
 done
 printf '{"schemaVersion":2,"mediaType":"application/vnd.oci.image.index.v1+json","manifests":[%s]}' "$manifests" \

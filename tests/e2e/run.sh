@@ -91,7 +91,7 @@ aarch64) arch=arm64 ;;
 esac
 busybox_image
 version=$(sed -n 's/^ *newTag: //p' config/default/kustomization.yaml)
-SOURCE_DATE_EPOCH=$(date +%s) release/image.sh "$work/sluice.tar" "$version" "$arch=$bin/sluice"
+SOURCE_DATE_EPOCH=$(date +%s) release/image.sh "$work/sluice.tar" "$version" "$arch=$bin/sluice,$bin/kubectl-sluice"
 
 # --- the run -----------------------------------------------------------------------------------
 

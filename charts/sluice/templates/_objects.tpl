@@ -61,9 +61,13 @@ data:
 {{- $object := index . 1 -}}
 {{- $state := index . 2 -}}
 {{- $spec := $object.spec | default dict -}}
+{{- $isWeb := eq (get ($object.metadata.labels | default dict) "app.kubernetes.io/component") "web" -}}
 {{- if eq $object.kind "Namespace" -}}
 {{- /* That of the release is Helm's. */ -}}
 {{- $_ := set $state "isKept" false -}}
+{{- else if and $isWeb (has $object.kind (list "Deployment" "Service" "ServiceAccount")) -}}
+{{- /* Its account has no rights, and so no name that anybody knows. */ -}}
+{{- if ne $object.kind "ServiceAccount" }}{{ include (printf "sluice.web%s" $object.kind) . }}{{ end -}}
 {{- else if eq $object.kind "Deployment" -}}
 {{- include "sluice.deployment" . -}}
 {{- else if eq $object.kind "ServiceAccount" -}}
@@ -117,6 +121,55 @@ the root. */ -}}
 {{- toYaml $config -}}
 {{- end -}}
 
+{{- /* What is the same for all pods: where they run, and their image. Takes the root and the spec of the pod. */ -}}
+{{- define "sluice.pod" -}}
+{{- $root := index . 0 -}}
+{{- $values := $root.Values -}}
+{{- $pod := index . 1 -}}
+{{- range $key := list "imagePullSecrets" "nodeSelector" "tolerations" "affinity" -}}
+{{- with index $values $key }}{{ $_ := set $pod $key . }}{{ end -}}
+{{- end -}}
+{{- $container := first $pod.containers -}}
+{{- $image := printf "%s:%s" $values.image.repository ($values.image.tag | default $root.Chart.AppVersion) -}}
+{{- with $values.image.digest }}{{ $image = printf "%s@%s" $values.image.repository . }}{{ end -}}
+{{- $_ := set $container "image" $image -}}
+{{- with $values.image.pullPolicy }}{{ $_ := set $container "imagePullPolicy" . }}{{ end -}}
+{{- end -}}
+
+{{- define "sluice.webDeployment" -}}
+{{- $root := index . 0 -}}
+{{- $web := $root.Values.web -}}
+{{- $spec := (index . 1).spec -}}
+{{- $_ := set $spec "replicas" (int ($web.replicas | default 1)) -}}
+{{- $pod := $spec.template.spec -}}
+{{- include "sluice.pod" (list $root $pod) -}}
+{{- $container := first $pod.containers -}}
+{{- $_ := set $container "resources" ($web.resources | default dict) -}}
+{{- range $container.env }}{{ if eq .name "PUBLIC_URL" }}{{ $_ := set . "value" $web.publicUrl }}{{ end }}{{ end -}}
+{{- if $web.plainHttp -}}
+{{- $args := list -}}
+{{- range $container.args }}{{ if not (hasPrefix "--tls-" .) }}{{ $args = append $args . }}{{ end }}{{ end -}}
+{{- $_ := set $container "args" (append $args "--plain-http") -}}
+{{- range $probe := list $container.livenessProbe $container.readinessProbe }}{{ $_ := unset $probe.httpGet "scheme" }}{{ end -}}
+{{- range $key, $parent := dict "volumeMounts" $container "volumes" $pod -}}
+{{- $kept := list -}}
+{{- range index $parent $key }}{{ if ne .name "certificate" }}{{ $kept = append $kept . }}{{ end }}{{ end -}}
+{{- $_ := set $parent $key $kept -}}
+{{- end -}}
+{{- else -}}
+{{- range $pod.volumes }}{{ if eq .name "certificate" }}{{ $_ := set .secret "secretName" $web.tlsSecretName }}{{ end }}{{ end -}}
+{{- end -}}
+{{- $_ := set $container "args" (concat $container.args ($web.extraArgs | default list)) -}}
+{{- end -}}
+
+{{- define "sluice.webService" -}}
+{{- if (index . 0).Values.web.plainHttp -}}
+{{- $port := first (index . 1).spec.ports -}}
+{{- $_ := set $port "name" "http" -}}
+{{- $_ := set $port "port" 80 -}}
+{{- end -}}
+{{- end -}}
+
 {{- define "sluice.deployment" -}}
 {{- $root := index . 0 -}}
 {{- $values := $root.Values -}}
@@ -129,9 +182,8 @@ the root. */ -}}
 {{- $_ := set $metadata "labels" (merge $metadata.labels ($values.podLabels | default dict)) -}}
 {{- $pod := $spec.template.spec -}}
 {{- $_ := set $pod "serviceAccountName" $values.serviceAccount.name -}}
-{{- range $key := list "imagePullSecrets" "nodeSelector" "tolerations" "affinity" "topologySpreadConstraints" -}}
-{{- with index $values $key }}{{ $_ := set $pod $key . }}{{ end -}}
-{{- end -}}
+{{- include "sluice.pod" (list $root $pod) -}}
+{{- with $values.topologySpreadConstraints }}{{ $_ := set $pod "topologySpreadConstraints" . }}{{ end -}}
 {{- if $values.priorityClassName }}{{ $_ := set $pod "priorityClassName" $values.priorityClassName }}{{ else }}{{ $_ := unset $pod "priorityClassName" }}{{ end -}}
 {{- $_ := set $pod "volumes" (concat $pod.volumes ($values.extraVolumes | default list)) -}}
 {{- if $values.hostNetwork -}}
@@ -144,10 +196,6 @@ the root. */ -}}
 {{- range $key := list "runAsUser" "runAsGroup" "fsGroup" }}{{ $_ := unset $pod.securityContext $key }}{{ end -}}
 {{- end -}}
 {{- $container := first $pod.containers -}}
-{{- $image := printf "%s:%s" $values.image.repository ($values.image.tag | default $root.Chart.AppVersion) -}}
-{{- with $values.image.digest }}{{ $image = printf "%s@%s" $values.image.repository . }}{{ end -}}
-{{- $_ := set $container "image" $image -}}
-{{- with $values.image.pullPolicy }}{{ $_ := set $container "imagePullPolicy" . }}{{ end -}}
 {{- $_ := set $container "resources" ($values.resources | default dict) -}}
 {{- $_ := set $container "env" (concat $container.env ($values.extraEnv | default list)) -}}
 {{- $_ := set $container "volumeMounts" (concat $container.volumeMounts ($values.extraVolumeMounts | default list)) -}}

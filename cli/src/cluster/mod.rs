@@ -4,6 +4,7 @@
 //! Must not know what is asked for.
 
 pub mod age;
+mod api_server;
 mod configuration;
 mod connection;
 mod declared;
@@ -17,6 +18,7 @@ mod reader;
 mod resource;
 mod runtime;
 
+pub use api_server::{ApiServer, who};
 pub use configuration::configuration;
 pub use connection::{
     Cluster, ClusterError, Connection, Namespace, NamespaceOptions, Namespaces, answer,

@@ -1,6 +1,7 @@
 //! The fixed list of paths, and what each answer carries: headers that keep the browser from asking anybody else, and a
 //! mark by which an unchanged answer is not sent again.
 
+use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,8 +14,9 @@ use axum::routing::get;
 use axum::{Extension, Json, Router};
 use http::header::{
     ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, IF_NONE_MATCH,
-    REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
+    REFERRER_POLICY, STRICT_TRANSPORT_SECURITY, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
+use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use serde::Serialize;
 use serde_json::json;
@@ -23,13 +25,12 @@ use tokio::time::timeout;
 
 use super::answers::{Answer, QueueName, Session, Viewer};
 use super::assets::{self, PAGE};
-use super::guard::{API, Guard, SESSION, Token};
+use super::guard::{Guard, Refusal, SESSION, Token};
 use super::problem::{Problem, Reason};
+use super::users::{Readers, Stranger};
 
 /// Longest time that an answer takes.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(30);
-/// Answers that are made at a time. Others wait.
-const ANSWERS_MAX: usize = 4;
 /// Longest path. Names are at most 253 characters long.
 const PATH_BYTES_MAX: usize = 1024;
 
@@ -57,17 +58,33 @@ const HEADERS: [(HeaderName, &str); 8] = [
     ),
 ];
 
+/// A year: browsers then reach the page by TLS alone.
+const TLS_ALONE: &str = "max-age=31536000";
+/// Whether the server is alive. It needs no name of it, and no token.
+const HEALTH: &str = "/healthz";
+
+/// Where a reader looks who may not look into all namespaces.
+const NAMESPACE: &str = "sluice-namespace";
+
 /// What all requests share.
 struct Desk {
     guard: Arc<Guard>,
+    readers: Readers,
+    /// What is answered at a time. Others wait.
     answers: Semaphore,
 }
 
-/// What is served to those whom the guard lets pass.
-pub fn router(viewer: Viewer, guard: Arc<Guard>) -> Router {
+/// On an answer: the API server has not accepted the token.
+#[derive(Debug, Clone)]
+struct Unaccepted;
+
+/// What is served to those whom the guard lets pass, at most so many answers at a time.
+pub fn router(guard: Arc<Guard>, readers: Readers, answers: usize) -> Router {
+    let is_of_users = guard.is_of_users();
     let desk = Arc::new(Desk {
         guard,
-        answers: Semaphore::new(ANSWERS_MAX),
+        readers,
+        answers: Semaphore::new(answers),
     });
     let api = Router::new()
         .route(SESSION, get(session))
@@ -93,8 +110,7 @@ pub fn router(viewer: Viewer, guard: Arc<Guard>) -> Router {
             get(job_start),
         )
         .route("/api/gates", get(gates))
-        .route("/api/flavors", get(flavors))
-        .with_state(viewer);
+        .route("/api/flavors", get(flavors));
     let mut router = api.route("/assets/{*name}", get(asset)).fallback(nothing);
     for view in [
         "/",
@@ -106,48 +122,41 @@ pub fn router(viewer: Viewer, guard: Arc<Guard>) -> Router {
         "/gates",
         "/flavors",
     ] {
-        router = router.route(view, get(page));
+        router = router.route(view, get(move || async move { page(is_of_users) }));
     }
-    router.layer(middleware::from_fn_with_state(desk, guarded))
+    let router = router.layer(middleware::from_fn_with_state(desk, guarded));
+    if is_of_users {
+        router.route(HEALTH, get(async || "ok"))
+    } else {
+        router
+    }
 }
 
 /// Lets a request pass or not, and finishes the answer.
 async fn guarded(State(desk): State<Arc<Desk>>, request: Request, next: Next) -> Response {
-    let (mut parts, body) = request.into_parts();
+    let (parts, body) = request.into_parts();
     let known = parts.headers.get(IF_NONE_MATCH).cloned();
-    let checked = desk.guard.check(&parts, Instant::now());
-    let refusal = checked.as_ref().err().copied();
-    if let Ok(Some(token)) = checked {
-        parts.extensions.insert(token);
-    }
-    let is_api = parts.uri.path().starts_with(API);
-    let mut response = match refusal {
-        Some(refusal) => {
-            let (status, text) = refusal.answer();
-            let mut response = (status, text).into_response();
-            if status == StatusCode::METHOD_NOT_ALLOWED {
-                let allowed = HeaderValue::from_static("GET");
-                response.headers_mut().insert(ALLOW, allowed);
-            }
-            response
+    let mut response = match desk.guard.check(&parts, Instant::now()) {
+        Err(refusal) => refusal.into_response(),
+        Ok(_) if PATH_BYTES_MAX < parts.uri.path().len() => {
+            StatusCode::URI_TOO_LONG.into_response()
         }
-        None if PATH_BYTES_MAX < parts.uri.path().len() => StatusCode::URI_TOO_LONG.into_response(),
-        None if is_api => {
-            let answered = async {
-                // The semaphore is never closed.
-                let _slot = desk.answers.acquire().await.ok();
-                next.run(Request::from_parts(parts, body)).await
-            };
+        Ok(None) => next.run(Request::from_parts(parts, body)).await,
+        Ok(Some(token)) => {
+            let answered = desk.answered(token, parts, body, next);
             match timeout(ANSWER_TIME_MAX, answered).await {
                 Ok(response) => response,
                 Err(_) => late().into_response(),
             }
         }
-        None => next.run(Request::from_parts(parts, body)).await,
     };
     let headers = response.headers_mut();
     for (name, value) in HEADERS {
         headers.insert(name, HeaderValue::from_static(value));
+    }
+    if desk.guard.is_https() {
+        let alone = HeaderValue::from_static(TLS_ALONE);
+        headers.insert(STRICT_TRANSPORT_SECURITY, alone);
     }
     if known.is_some() && headers.get(ETAG) == known.as_ref() {
         headers.remove(CONTENT_TYPE);
@@ -155,6 +164,39 @@ async fn guarded(State(desk): State<Arc<Desk>>, request: Request, next: Next) ->
         *response.body_mut() = Body::empty();
     }
     response
+}
+
+impl Desk {
+    /// The answer about the cluster to whoever has this token. If there are several readers, one who asks much waits for
+    /// himself before he waits for others.
+    async fn answered(&self, token: Token, mut parts: Parts, body: Body, next: Next) -> Response {
+        let reader = match self.readers.of(&token).await {
+            Ok(reader) => reader,
+            Err(Stranger::Unaccepted) => return Refusal::Unaccepted.into_response(),
+            Err(Stranger::Unknown(problem)) => return problem.into_response(),
+        };
+        let _turn = reader.turn().await;
+        // The semaphore is never closed.
+        let _slot = self.answers.acquire().await.ok();
+        let mut viewer = reader.viewer();
+        if let Some(namespace) = parts.headers.get(NAMESPACE) {
+            match named(String::from_utf8_lossy(namespace.as_bytes()).into_owned()) {
+                Ok(namespace) => viewer = viewer.within(namespace),
+                Err(problem) => return problem.into_response(),
+            }
+        }
+        parts.extensions.insert(viewer);
+        if !self.guard.is_of_users() {
+            parts.extensions.insert(token.clone());
+        }
+        let response = next.run(Request::from_parts(parts, body)).await;
+        // The token of the page itself is another one, where there is one.
+        if self.guard.is_of_users() && response.extensions().get::<Unaccepted>().is_some() {
+            self.readers.forget(&token);
+            return Refusal::Unaccepted.into_response();
+        }
+        response
+    }
 }
 
 fn late() -> Problem {
@@ -165,9 +207,25 @@ fn late() -> Problem {
     }
 }
 
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let mut response = self.answer().into_response();
+        if response.status() == StatusCode::METHOD_NOT_ALLOWED {
+            let allowed = HeaderValue::from_static("GET");
+            response.headers_mut().insert(ALLOW, allowed);
+        }
+        response
+    }
+}
+
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        (self.status(), Json(json!({ "problem": self }))).into_response()
+        let is_unaccepted = self.reason == Reason::Unauthorized;
+        let mut response = (self.status(), Json(json!({ "problem": self }))).into_response();
+        if is_unaccepted {
+            response.extensions_mut().insert(Unaccepted);
+        }
+        response
     }
 }
 
@@ -201,8 +259,14 @@ async fn nothing() -> impl IntoResponse {
     (StatusCode::NOT_FOUND, "there is nothing at this address")
 }
 
-async fn page() -> impl IntoResponse {
-    ([(CONTENT_TYPE, "text/html; charset=utf-8")], PAGE)
+/// The page knows by a mark whether it has to ask for a token of the cluster.
+fn page(is_of_users: bool) -> impl IntoResponse {
+    let text = if is_of_users {
+        Cow::Owned(PAGE.replacen("<html", "<html data-served=\"cluster\"", 1))
+    } else {
+        Cow::Borrowed(PAGE)
+    };
+    ([(CONTENT_TYPE, "text/html; charset=utf-8")], text)
 }
 
 async fn asset(Path(name): Path<String>) -> Response {
@@ -213,18 +277,18 @@ async fn asset(Path(name): Path<String>) -> Response {
 }
 
 async fn session(
-    State(viewer): State<Viewer>,
-    Extension(Token(token)): Extension<Token>,
+    Extension(viewer): Extension<Viewer>,
+    token: Option<Extension<Token>>,
 ) -> Json<Session> {
-    Json(viewer.session(token))
+    Json(viewer.session(token.map(|Extension(Token(token))| token)))
 }
 
-async fn queues(State(viewer): State<Viewer>) -> impl IntoResponse {
+async fn queues(Extension(viewer): Extension<Viewer>) -> impl IntoResponse {
     viewer.queues().await
 }
 
 async fn cluster_queue(
-    State(viewer): State<Viewer>,
+    Extension(viewer): Extension<Viewer>,
     Path(name): Path<String>,
 ) -> Result<impl IntoResponse, Problem> {
     let queue = QueueName::Cluster(named(name)?);
@@ -232,7 +296,7 @@ async fn cluster_queue(
 }
 
 async fn local_queue(
-    State(viewer): State<Viewer>,
+    Extension(viewer): Extension<Viewer>,
     Path((namespace, name)): Path<(String, String)>,
 ) -> Result<impl IntoResponse, Problem> {
     let queue = QueueName::Local(named(namespace)?, named(name)?);
@@ -240,26 +304,26 @@ async fn local_queue(
 }
 
 async fn cluster_queue_starts(
-    State(viewer): State<Viewer>,
+    Extension(viewer): Extension<Viewer>,
     Path(name): Path<String>,
 ) -> Result<impl IntoResponse, Problem> {
     viewer.starts(QueueName::Cluster(named(name)?)).await
 }
 
 async fn local_queue_starts(
-    State(viewer): State<Viewer>,
+    Extension(viewer): Extension<Viewer>,
     Path((namespace, name)): Path<(String, String)>,
 ) -> Result<impl IntoResponse, Problem> {
     let queue = QueueName::Local(named(namespace)?, named(name)?);
     viewer.starts(queue).await
 }
 
-async fn all_jobs(State(viewer): State<Viewer>) -> impl IntoResponse {
+async fn all_jobs(Extension(viewer): Extension<Viewer>) -> impl IntoResponse {
     viewer.jobs(None).await
 }
 
 async fn jobs(
-    State(viewer): State<Viewer>,
+    Extension(viewer): Extension<Viewer>,
     Path(namespace): Path<String>,
 ) -> Result<impl IntoResponse, Problem> {
     let namespace = named(namespace)?;
@@ -267,7 +331,7 @@ async fn jobs(
 }
 
 async fn job(
-    State(viewer): State<Viewer>,
+    Extension(viewer): Extension<Viewer>,
     Path(job): Path<(String, String, String)>,
 ) -> Result<impl IntoResponse, Problem> {
     let (namespace, kind, name) = named_job(job)?;
@@ -275,18 +339,18 @@ async fn job(
 }
 
 async fn job_start(
-    State(viewer): State<Viewer>,
+    Extension(viewer): Extension<Viewer>,
     Path(job): Path<(String, String, String)>,
 ) -> Result<impl IntoResponse, Problem> {
     let (namespace, kind, name) = named_job(job)?;
     viewer.start(&namespace, &kind, &name).await
 }
 
-async fn gates(State(viewer): State<Viewer>) -> impl IntoResponse {
+async fn gates(Extension(viewer): Extension<Viewer>) -> impl IntoResponse {
     viewer.gates().await
 }
 
-async fn flavors(State(viewer): State<Viewer>) -> impl IntoResponse {
+async fn flavors(Extension(viewer): Extension<Viewer>) -> impl IntoResponse {
     viewer.flavors().await
 }
 

@@ -1,8 +1,8 @@
-//! The listener on loopback: connections and their limits, and the end by a signal. What is answered is the router's
+//! The listener: connections and their limits, TLS if there is a certificate, and the end by a signal. What is answered is the router's
 //! business.
 
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,34 +10,48 @@ use axum::Router;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
+use tokio_rustls::TlsAcceptor;
 
-/// Most connections at a time. A browser opens six.
-const CONNECTIONS_MAX: usize = 64;
 /// Longest time to send the head of a request, and longest time between two requests.
 const HEAD_TIME_MAX: Duration = Duration::from_secs(30);
-/// Largest head of a request.
-const HEAD_BYTES_MAX: usize = 16 << 10;
+/// Longest TLS handshake.
+const HANDSHAKE_TIME_MAX: Duration = Duration::from_secs(10);
 /// Longest time that requests under way get at the end.
 const CLOSING_TIME_MAX: Duration = Duration::from_secs(2);
 /// Pause after a failed accept: it fails for want of file descriptors, which come back.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Listens on loopback, and nowhere else.
+/// What is accepted.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Most connections at a time.
+    pub connections: usize,
+    /// Largest head of a request.
+    pub head_bytes: usize,
+}
+
+/// Listens at an address, and nowhere else.
 ///
 /// # Errors
 /// The port is in use, or not to be had.
-pub async fn bind(port: u16) -> io::Result<TcpListener> {
-    TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await
+pub async fn bind(address: SocketAddr) -> io::Result<TcpListener> {
+    TcpListener::bind(address).await
 }
 
 /// Serves until the process is told to end.
-pub async fn until_ended(listener: TcpListener, router: Router) {
+pub async fn until_ended(
+    listener: TcpListener,
+    tls: Option<TlsAcceptor>,
+    limits: Limits,
+    router: Router,
+) {
     let mut end = std::pin::pin!(told_to_end());
-    let slots = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let slots = Arc::new(Semaphore::new(limits.connections));
     let (stop, stopped) = watch::channel(false);
     let mut connections = JoinSet::new();
     loop {
@@ -56,8 +70,9 @@ pub async fn until_ended(listener: TcpListener, router: Router) {
             continue;
         };
         let (router, stopped) = (router.clone(), stopped.clone());
+        let tls = tls.clone();
         connections.spawn(async move {
-            connection(stream, router, stopped).await;
+            connection(stream, tls, limits, router, stopped).await;
             drop(slot);
         });
     }
@@ -67,12 +82,32 @@ pub async fn until_ended(listener: TcpListener, router: Router) {
     let _ = timeout(CLOSING_TIME_MAX, connections.join_all()).await;
 }
 
-async fn connection(stream: TcpStream, router: Router, mut stopped: watch::Receiver<bool>) {
+async fn connection(
+    stream: TcpStream,
+    tls: Option<TlsAcceptor>,
+    limits: Limits,
+    router: Router,
+    stopped: watch::Receiver<bool>,
+) {
+    let Some(tls) = tls else {
+        return requests(stream, limits, router, stopped).await;
+    };
+    if let Ok(Ok(stream)) = timeout(HANDSHAKE_TIME_MAX, tls.accept(stream)).await {
+        requests(stream, limits, router, stopped).await;
+    }
+}
+
+async fn requests(
+    stream: impl AsyncRead + AsyncWrite + Unpin,
+    limits: Limits,
+    router: Router,
+    mut stopped: watch::Receiver<bool>,
+) {
     let mut builder = http1::Builder::new();
     builder
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIME_MAX)
-        .max_buf_size(HEAD_BYTES_MAX);
+        .max_buf_size(limits.head_bytes);
     let service = TowerToHyperService::new(router);
     let mut served = std::pin::pin!(builder.serve_connection(TokioIo::new(stream), service));
     tokio::select! {

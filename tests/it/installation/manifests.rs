@@ -171,7 +171,7 @@ async fn the_local_variant_has_every_webhook_on_this_machine() -> Result<()> {
 
 #[tokio::test]
 async fn the_manifests_are_accepted_and_restricted() -> Result<()> {
-    for folder in ["config/default", "config/monitoring"] {
+    for folder in ["config/default", "config/monitoring", "config/web"] {
         let args = ["apply", "--dry-run=server", "-k", &path(folder)];
         let (_, warnings) = kubectl(&args, None).await?;
         // The namespace warns of pods that are less than restricted.

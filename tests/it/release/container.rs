@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::{Folder, ROOT, run};
 use crate::support::bed::BINARY;
+use crate::support::plugin::plugin;
 
 /// Where the kubelet mounts the account.
 const ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
@@ -107,9 +108,10 @@ impl Container {
             "aarch64" => "arm64",
             _ => "amd64",
         };
+        let binaries = format!("{arch}={BINARY},{}", plugin()?.display());
         run(Command::new(Path::new(ROOT).join("release/image.sh"))
             .arg(&archive)
-            .args(["v0.0.0-test", &format!("{arch}={BINARY}")])
+            .args(["v0.0.0-test", &binaries])
             .env("SOURCE_DATE_EPOCH", "0"))?;
         let layout = path.join("layout");
         unpack(&archive, &layout)?;
@@ -158,6 +160,14 @@ impl Container {
             gid: number("runAsGroup", gid)?,
             fs_group: number("fsGroup", gid)?,
         })
+    }
+
+    /// What the plugin in the image says of itself, with nothing but what is in there.
+    pub fn plugin_version(&self) -> Result<String> {
+        let root = self.folder.path().join("bundle/rootfs");
+        run(Command::new("chroot")
+            .arg(root)
+            .args(["/kubectl-sluice", "--version"]))
     }
 
     /// Mounts the account as its projected volume has it.

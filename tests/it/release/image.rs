@@ -19,6 +19,8 @@ async fn the_image_runs_under_the_security_context_of_the_deployment() -> Result
     let container =
         tokio::task::spawn_blocking(|| Container::make("image", &kustomized("config/default")?));
     let container = container.await??;
+    let plugin = container.plugin_version()?;
+    ensure!(plugin.starts_with("kubectl-sluice "), "{plugin}");
     let user = container.shipped_user()?;
     // The API server is not there yet: its address is written when it is.
     let program = container.program(user, "https://127.0.0.1:1")?;

@@ -6,6 +6,7 @@
 //! | `viewer` | who asks, of which cluster; lists that fall back to one namespace |
 //! | `queues` | the tree of cohorts and ClusterQueues, and the LocalQueues |
 //! | `waiting` | one queue: who waits in it, in order, and who holds its quota |
+//! | `turns` | whose turn it is to have that estimated |
 //! | `starts` | when those who wait in a queue will start |
 //! | `jobs` | all jobs |
 //! | `timeline` | the life of one job, from its object, its Workload and its events: pure |
@@ -21,8 +22,10 @@ mod jobs;
 mod queues;
 mod starts;
 mod timeline;
+mod turns;
 mod viewer;
 mod waiting;
 
+pub use self::turns::Turns;
 pub use self::viewer::{Answer, Session, Viewer};
 pub use self::waiting::QueueName;

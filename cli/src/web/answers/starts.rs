@@ -1,6 +1,8 @@
 //! When pending jobs will start. That takes seconds, so it is worked out only where the page asks for it: one estimate at a
 //! time, beside the answers to other questions.
 
+use std::time::Instant;
+
 use serde::Serialize;
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -91,8 +93,8 @@ impl Viewer {
 
     /// The right to make the one estimate. Who has to wait costs the cluster nothing.
     fn under_way(&self) -> Result<OwnedSemaphorePermit, Problem> {
-        let under_way = self.estimates.clone().try_acquire_owned();
-        under_way.map_err(|_| unestimated(Reason::Busy, "another estimate is under way"))
+        let under_way = self.turns.take(&self.user, Instant::now());
+        under_way.ok_or_else(|| unestimated(Reason::Busy, "another estimate is under way"))
     }
 
     async fn estimated(

@@ -8,8 +8,9 @@ use kube::core::{ClusterResourceScope, NamespaceResourceScope};
 use kube::{Client, Resource};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tokio::sync::{Mutex, Semaphore};
+use tokio::sync::Mutex;
 
+use super::turns::Turns;
 use crate::cluster::{ClusterError, Served};
 use crate::live::listed::list;
 use crate::live::{LiveError, list::Objects};
@@ -22,17 +23,18 @@ const SERVED_AGE_MAX: Duration = Duration::from_mins(1);
 /// What the API server serves, and when it said so.
 type Known = (Instant, Arc<Served>);
 
-/// The caller of the plugin, whose rights the page has.
+/// One whose rights the page has. What is remembered here is of him alone.
 #[derive(Clone)]
 pub struct Viewer {
     pub(super) client: Client,
     server: String,
+    /// His name, where there are several.
+    pub(super) user: String,
     namespace: String,
     /// What he says of the cluster.
     pub(super) assumed: Assumed,
     served: Arc<Mutex<Option<Known>>>,
-    /// An estimate keeps a core busy for seconds: there is one at a time.
-    pub(super) estimates: Arc<Semaphore>,
+    pub(super) turns: Turns,
 }
 
 /// An answer, with what is missing in it.
@@ -50,7 +52,10 @@ pub struct Session {
     server: String,
     namespace: String,
     version: &'static str,
-    token: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    user: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    token: Option<String>,
 }
 
 impl<T> Answer<T> {
@@ -68,19 +73,35 @@ impl Viewer {
         Self {
             client,
             server,
+            user: String::new(),
             namespace,
             assumed,
             served: Arc::default(),
-            estimates: Arc::new(Semaphore::new(1)),
+            turns: Turns::new(),
         }
     }
 
-    /// Where the page looks, and the token that it asks with.
-    pub fn session(&self, token: String) -> Session {
+    /// The same, as one of several users, who share these turns.
+    pub fn among(self, turns: Turns, user: String) -> Self {
+        Self {
+            user,
+            turns,
+            ..self
+        }
+    }
+
+    /// The same, who looks into `namespace` if he may not look into all.
+    pub fn within(self, namespace: String) -> Self {
+        Self { namespace, ..self }
+    }
+
+    /// Where the page looks, and the token that it asks with if that is not its own.
+    pub fn session(&self, token: Option<String>) -> Session {
         Session {
             server: self.server.clone(),
             namespace: self.namespace.clone(),
             version: env!("CARGO_PKG_VERSION"),
+            user: self.user.clone(),
             token,
         }
     }

@@ -5,10 +5,10 @@ import { refined } from "./address.js";
 import { h, show } from "./dom.js";
 import { estimate, estimates, isUnknown } from "./estimates.js";
 import { moment } from "./format.js";
-import { failurePanel, notes } from "./parts.js";
+import { account, failurePanel, notes } from "./parts.js";
 import { poll } from "./poll.js";
 import { current, follow } from "./router.js";
-import { open } from "./session.js";
+import { IN_CLUSTER, open, place, signIn, signOut } from "./session.js";
 
 const main = document.getElementById("main");
 const banner = document.getElementById("banner");
@@ -19,6 +19,8 @@ const freshness = document.getElementById("freshness");
 const OPEN_AGAIN = 5000;
 
 let session = null;
+/** Whether the user wants to say who he is, or has to. */
+let isSigningIn = false;
 /** How often a session was to be opened; only the latest time counts. */
 let begun = 0;
 let again = null;
@@ -37,6 +39,7 @@ const LIVE = 10_000;
 function arrive({ isFirst = false, refines = false } = {}) {
   const route = current();
   const path = route?.view.path(route, session) ?? null;
+  isSigningIn = false;
   mark(route);
   if (path !== asked || !path) {
     stop?.();
@@ -79,6 +82,8 @@ function tellFailure(why) {
 }
 
 function draw() {
+  // What is typed stays.
+  if (isSigningIn) return;
   const route = current();
   const title = route ? route.view.title(route) : "Not found";
   document.title = `${title} · Sluice`;
@@ -99,6 +104,7 @@ function draw() {
 
 /** Tells how old what is shown is. The ages in it are those of then. */
 function fresh() {
+  if (isSigningIn) return;
   if (!current()) tell("live", "");
   else if (failure) tell("stale", at ? `Since ${moment(at)}` : "No answer");
   else if (!data) tell("loading", "Loading");
@@ -112,6 +118,7 @@ function words({ reason, message, what }) {
     case "token":
       return ["This page is not open yet", "Open the address that kubectl sluice web printed: it holds a token. An address that it opened itself works once."];
     case "gone":
+      if (IN_CLUSTER) return ["The server of this page does not answer", "Load the page again: a proxy before it may want you to sign in."];
       return ["kubectl sluice web has ended", "Start it again, and open the address that it prints."];
     case "Forbidden":
       return ["You may not see this", message];
@@ -124,6 +131,18 @@ function words({ reason, message, what }) {
     default:
       return ["The cluster does not answer", message];
   }
+}
+
+/** Shows who the user is, or asks him. What another user has seen goes away. */
+function askWho(why) {
+  stop?.();
+  [asked, data, failure, at, isSigningIn] = [null, null, null, null, true];
+  document.title = `${session && !why ? "Account" : "Sign in"} · Sluice`;
+  mark(null);
+  show(banner);
+  show(main, account(session?.user, place(), why));
+  tell(why ? "stale" : "live", why ? "Not signed in" : "");
+  main.querySelector("input")?.focus();
 }
 
 function tell(state, text) {
@@ -180,6 +199,13 @@ function listen() {
   document.addEventListener("click", ({ target }) => {
     const path = target.dataset?.estimate;
     if (path) estimate(path, draw);
+    if (target.dataset?.signOut !== undefined) signOut();
+    if (target.id === "account") askWho(null);
+  });
+  document.addEventListener("submit", (event) => {
+    event.preventDefault();
+    const typed = new FormData(event.target);
+    signIn(typed.get("token").replace(/\s/g, ""), typed.get("namespace").trim());
   });
   document.addEventListener("keydown", (event) => {
     const search = document.querySelector("input[type=search]");
@@ -203,13 +229,18 @@ async function begin() {
     opened = await open();
   } catch (why) {
     if (own !== begun) return;
+    if (IN_CLUSTER && why.reason === "token") {
+      askWho(why.message);
+      return;
+    }
     tellFailure(why);
     again = setTimeout(begin, OPEN_AGAIN);
     return;
   }
   if (own !== begun) return;
   session = opened;
-  document.getElementById("server").textContent = session.server;
+  document.getElementById("server").textContent = session.user || session.server;
+  document.getElementById("account").hidden = !IN_CLUSTER;
   arrive({ isFirst: true });
 }
 

@@ -113,3 +113,16 @@ export function notes(problems) {
 export function failurePanel(what, why, heading = "h2") {
   return h("div.panel", { role: "alert" }, h(heading, null, what), h("p.why", null, why));
 }
+
+/** Who the user is, where the page is served in a cluster; or, if that is not known, why he has to say it. */
+export function account(user, namespace, unknown) {
+  const field = (text, attributes, sub) => h("label.field", null, h("span", null, text),
+    h("input", { autocomplete: "off", spellcheck: "false", ...attributes }), h("span.sub", null, sub));
+  const who = user ? `You are ${user}.` : "The cluster does not say who you are.";
+  return h("form.panel.account", null,
+    h("h1", null, unknown ? "Sign in" : "Account"),
+    h("p.why", { role: unknown ? "alert" : null }, unknown ? `Who you are is not known: ${unknown}.` : who),
+    field("Token", { type: "password", name: "token", required: Boolean(unknown) }, "A token of the cluster, as kubectl create token prints it. This tab keeps it until it is closed, or you sign out."),
+    field("Namespace", { name: "namespace", value: namespace }, "Where to look if you may not look into all namespaces."),
+    h("p.acts", null, h("button", { type: "submit" }, unknown ? "Sign in" : "Change"), !unknown && h("button", { type: "button", "data-sign-out": "" }, "Sign out")));
+}

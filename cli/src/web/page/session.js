@@ -1,7 +1,13 @@
 // The token, and questions to the server. The token comes in the fragment of the address, which a browser sends to
-// nobody; it is taken out at once and kept for this tab only. Another tab of this page may ask for it.
+// nobody; it is taken out at once and kept for this tab only. Another tab of this page may ask for it. In a cluster it is a
+// token of the user, who gives it to the page, or a proxy adds it to each question.
+
+/** Whether the page is served in a cluster, to many users. */
+export const IN_CLUSTER = document.documentElement.dataset.served === "cluster";
 
 const KEY = "token";
+/** Where the user looks who may not look into all namespaces. */
+const PLACE = "namespace";
 const ANSWER_WITHIN = 45_000;
 const TAB_ANSWERS_WITHIN = 400;
 
@@ -12,7 +18,10 @@ let given = null;
 const tabs = new BroadcastChannel("sluice");
 tabs.addEventListener("message", ({ data }) => {
   if (data === "token?" && token) tabs.postMessage({ token });
+  if (data === "sign out") forget(token);
 });
+/** Why the first token was refused that was tried last. */
+let refusal = null;
 
 /** Why there is no answer: `token`, `gone` (the plugin does not answer), or what the server says. */
 export class Failure extends Error {
@@ -25,31 +34,55 @@ export class Failure extends Error {
 
 /** Opens the session: what the page is about. Each token that may be known is tried: an earlier run may have had it. */
 export async function open() {
-  const found = /^#token=([0-9a-f]+)$/.exec(location.hash);
+  // A link must not make somebody else of the user.
+  const found = IN_CLUSTER ? null : /^#token=([0-9a-f]+)$/.exec(location.hash);
   if (found) {
     given = found[1];
     history.replaceState(null, "", location.pathname + location.search);
   }
-  for (const candidate of [given, sessionStorage.getItem(KEY)]) {
-    const opened = candidate && (await present(candidate));
+  refusal = null;
+  // Where a proxy adds the token, the page has none.
+  for (const candidate of [given, sessionStorage.getItem(KEY), IN_CLUSTER ? "" : null]) {
+    const opened = candidate !== null && (await present(candidate));
     // Without an answer it is tried again.
     if (candidate === given) given = null;
     if (opened) return opened;
   }
   const opened = await askTabs();
   if (opened) return opened;
-  throw new Failure("token", "There is no token.");
+  throw new Failure("token", refusal ?? "There is no token.");
+}
+
+/** The namespace that was chosen. */
+export function place() {
+  return sessionStorage.getItem(PLACE) ?? "";
+}
+
+/** Begins anew, with this token if there is one, and this namespace: nothing that was shown to another user is kept. */
+export function signIn(own, namespace) {
+  if (own) sessionStorage.setItem(KEY, own);
+  if (namespace) sessionStorage.setItem(PLACE, namespace);
+  else sessionStorage.removeItem(PLACE);
+  location.reload();
+}
+
+/** Forgets the token, in all tabs, and begins anew. */
+export function signOut() {
+  sessionStorage.removeItem(KEY);
+  tabs.postMessage("sign out");
+  location.reload();
 }
 
 /** The session that a token opens; null if it opens none. */
 async function present(candidate) {
   try {
     const { data } = await request("/api/session", candidate);
-    token = data.token;
-    sessionStorage.setItem(KEY, token);
+    token = data.token ?? candidate;
+    if (token) sessionStorage.setItem(KEY, token);
     return data;
   } catch (failure) {
     if (failure.reason !== "token") throw failure;
+    refusal ??= failure.message;
     forget(candidate);
     return null;
   }
@@ -96,16 +129,20 @@ export async function ask(path, etag = null, signal = null) {
 }
 
 async function request(path, presented, etag = null, signal = null) {
-  const headers = { Authorization: `Bearer ${presented}` };
+  const headers = {};
+  if (presented) headers.Authorization = `Bearer ${presented}`;
+  if (IN_CLUSTER && place()) headers["Sluice-Namespace"] = place();
   if (etag) headers["If-None-Match"] = etag;
   const limit = AbortSignal.timeout(ANSWER_WITHIN);
   const either = signal ? AbortSignal.any([signal, limit]) : limit;
+  // A proxy knows the user by a cookie of its own.
+  const credentials = IN_CLUSTER ? "same-origin" : "omit";
   let response;
   try {
-    response = await fetch(path, { headers, cache: "no-store", credentials: "omit", redirect: "error", signal: either });
+    response = await fetch(path, { headers, cache: "no-store", credentials, redirect: "error", signal: either });
   } catch (error) {
     if (signal?.aborted) throw error;
-    throw new Failure("gone", "kubectl sluice web does not answer.");
+    throw new Failure("gone", IN_CLUSTER ? "The server of this page does not answer." : "kubectl sluice web does not answer.");
   }
   if (response.status === 304) return { data: null, etag };
   if (response.status === 401) throw new Failure("token", await response.text());

@@ -51,7 +51,7 @@ return flaws;
 ";
 
 /// Each view has no flaws, wide and narrow, light and dark.
-async fn flawless(browser: &Browser, name: &str) -> Result<()> {
+pub(super) async fn flawless(browser: &Browser, name: &str) -> Result<()> {
     let axe = axe()?;
     for (width, colors) in [
         (1280, "light"),

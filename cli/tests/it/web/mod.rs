@@ -7,6 +7,7 @@ mod cluster;
 mod end_to_end;
 mod governed;
 mod guard;
+mod in_cluster;
 mod lists;
 mod served;
 mod stage;

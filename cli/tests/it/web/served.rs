@@ -68,22 +68,7 @@ impl Served {
 
     /// The answer to a request with these headers and no others.
     pub(super) fn ask(&self, method: &str, path: &str, headers: &[(&str, &str)]) -> Result<Answer> {
-        let mut stream = TcpStream::connect(&self.host)?;
-        stream.set_read_timeout(Some(ANSWER_WITHIN))?;
-        let mut request = format!("{method} {path} HTTP/1.1\r\nConnection: close\r\n");
-        for (name, value) in headers {
-            request.extend([name, ": ", value, "\r\n"]);
-        }
-        stream.write_all(format!("{request}\r\n").as_bytes())?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer)?;
-        let (head, body) = answer.split_once("\r\n\r\n").context("no head")?;
-        let status = head.split(' ').nth(1).context("no status")?.parse()?;
-        Ok(Answer {
-            status,
-            head: head.to_lowercase(),
-            body: body.to_owned(),
-        })
+        ask(&self.host, method, path, headers)
     }
 
     /// The answer to the page itself.
@@ -123,6 +108,31 @@ impl Served {
         send_signal(self.child.id(), "INT")?;
         Ok(self.child.wait()?)
     }
+}
+
+/// The answer of a server to a request with these headers and no others.
+pub(super) fn ask(
+    address: &str,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+) -> Result<Answer> {
+    let mut stream = TcpStream::connect(address)?;
+    stream.set_read_timeout(Some(ANSWER_WITHIN))?;
+    let mut request = format!("{method} {path} HTTP/1.1\r\nConnection: close\r\n");
+    for (name, value) in headers {
+        request.extend([name, ": ", value, "\r\n"]);
+    }
+    stream.write_all(format!("{request}\r\n").as_bytes())?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    let (head, body) = answer.split_once("\r\n\r\n").context("no head")?;
+    let status = head.split(' ').nth(1).context("no status")?.parse()?;
+    Ok(Answer {
+        status,
+        head: head.to_lowercase(),
+        body: body.to_owned(),
+    })
 }
 
 fn plugin(kubeconfig: &Path) -> Command {
