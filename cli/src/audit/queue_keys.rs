@@ -3,8 +3,9 @@
 
 use clap::Args;
 use serde_json::Value;
+use sluice_kinds::aliases::QUEUE_ANNOTATION_ALIASES;
 
-use crate::rules::queue_names::{LabelAliases, Preset};
+use crate::rules::queue_names::LabelAliases;
 
 /// The options.
 #[derive(Debug, Clone, Default, Args)]
@@ -20,12 +21,11 @@ impl QueueKeys {
     /// Whether this metadata, of an object or of a template, names a queue.
     pub(super) fn names_queue(&self, metadata: &Value) -> bool {
         let has = |of: &str, key: &str| metadata.get(of).is_some_and(|all| all.get(key).is_some());
-        let volcano = self.labels.has(Preset::Volcano);
-        let volcano = volcano.then_some("scheduling.volcano.sh/queue-name");
-        let own = self.queue_annotation_aliases.iter().map(String::as_str);
-        let mut annotations = own.chain(volcano);
+        let mut presets = self.labels.keys(QUEUE_ANNOTATION_ALIASES);
+        let mut annotations = self.queue_annotation_aliases.iter();
         self.labels.labels().keys().any(|key| has("labels", key))
             || annotations.any(|key| has("annotations", key))
+            || presets.any(|key| has("annotations", key))
     }
 
     /// Those of Kueue.

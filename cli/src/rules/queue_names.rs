@@ -7,13 +7,12 @@ use clap::{Args, ValueEnum};
 use serde_json::Value;
 use sluice_crds::QUEUE_REQUIRED_GATE;
 use sluice_kinds::QueueGates;
-use sluice_kinds::aliases::KeyAliases;
+use sluice_kinds::aliases::{
+    KeyAliases, QUEUE_GATE_ALIASES, QUEUE_LABEL_ALIASES, System, foreign_keys,
+};
 use sluice_kinds::metadata::annotation_text;
 use sluice_kinds::pod::{PodMode, PodPhase, PodView};
 use sluice_kinds::view::{LabelledQueue, QueueLabels};
-
-const KUEUE_LABEL: &str = "kueue.x-k8s.io/queue-name";
-const VOLCANO_GATE: &str = "scheduling.volcano.sh/queue-allocation-gate";
 
 /// The options for aliases of the queue label.
 #[derive(Debug, Clone, Default, Args)]
@@ -50,6 +49,15 @@ pub enum Preset {
     Volcano,
 }
 
+impl Preset {
+    fn system(self) -> System {
+        match self {
+            Self::Kueue => System::Kueue,
+            Self::Volcano => System::Volcano,
+        }
+    }
+}
+
 /// The names of the queue label and of the queue gate, and the other keys that stand for keys of Sluice's own.
 #[derive(Debug, Clone, Default)]
 pub struct QueueNames {
@@ -64,14 +72,18 @@ pub struct QueueNames {
 impl LabelAliases {
     /// The labels that name a queue.
     pub fn labels(&self) -> QueueLabels {
-        let preset = self.has(Preset::Kueue).then_some(KUEUE_LABEL);
-        let preset = preset.map(str::to_owned).into_iter();
-        QueueLabels::new(preset.chain(self.queue_label_aliases.iter().cloned()))
+        let presets = self.keys(QUEUE_LABEL_ALIASES).map(str::to_owned);
+        QueueLabels::new(presets.chain(self.queue_label_aliases.iter().cloned()))
     }
 
-    /// Whether the keys of another system are asked for.
-    pub fn has(&self, preset: Preset) -> bool {
-        self.alias_presets.contains(&preset)
+    /// The keys that the presets list in a field of Sluice's configuration.
+    pub fn keys(&self, field: &'static str) -> impl Iterator<Item = &'static str> {
+        let systems = self.systems();
+        systems.flat_map(move |system| foreign_keys(system, field))
+    }
+
+    fn systems(&self) -> impl Iterator<Item = System> {
+        self.alias_presets.iter().map(|preset| preset.system())
     }
 
     /// Those of Kueue.
@@ -105,14 +117,12 @@ impl QueueAliases {
 
     /// All names, Sluice's own first.
     pub fn names(&self) -> QueueNames {
-        let kueue = self.labels.has(Preset::Kueue).then(KeyAliases::of_kueue);
-        let volcano = (self.labels.has(Preset::Volcano)).then(KeyAliases::of_volcano);
-        let preset = self.labels.has(Preset::Volcano).then_some(VOLCANO_GATE);
-        let preset = preset.map(str::to_owned).into_iter();
+        let presets = self.labels.keys(QUEUE_GATE_ALIASES).map(str::to_owned);
+        let keys = self.labels.systems().map(KeyAliases::of_system);
         QueueNames {
             labels: self.labels.labels(),
-            gates: QueueGates::new(preset.chain(self.queue_gate_aliases.iter().cloned())),
-            keys: (kueue.unwrap_or_default()).and(volcano.unwrap_or_default()),
+            gates: QueueGates::new(presets.chain(self.queue_gate_aliases.iter().cloned())),
+            keys: keys.fold(KeyAliases::default(), KeyAliases::and),
         }
     }
 }
@@ -179,6 +189,9 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    const KUEUE_LABEL: &str = "kueue.x-k8s.io/queue-name";
+    const VOLCANO_GATE: &str = "scheduling.volcano.sh/queue-allocation-gate";
 
     fn names(arguments: &[&str]) -> QueueNames {
         let command = QueueAliases::augment_args(Command::new("list"));
