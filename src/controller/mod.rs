@@ -35,7 +35,7 @@
 //! | `AwaitedPods` | jobs whose next pod is waited for | `decisions/pods_to_come.rs` |
 //! | `GoneMembers` | pods of groups that are gone: those that had succeeded, and whose they were | `decisions/gone_members.rs` |
 //! | `Recorder`, `PendingReasons`, `Reports`, `Statuses`, `UnreadableObjects` | what users have been told | `reports/` |
-//! | `Decided`, `Levels` | what metrics are made of | `reports/turns.rs`, `reports/levels.rs` |
+//! | `Decided`, `Levels` | what metrics are made of | `reports/turns.rs`, `reports/levels/` |
 //!
 //! Must not know clients or clocks but in `shell`. Uses all other folders.
 
