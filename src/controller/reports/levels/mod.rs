@@ -1,5 +1,7 @@
 //! The levels of queues and cohorts, and how JobKinds stand, as metrics have them: gathered once a second. What takes a
 //! moment for each pending workload is counted every ten seconds.
+//!
+//! Must not know what users are told by events and conditions, nor clients.
 
 mod cohorts;
 mod gates;
