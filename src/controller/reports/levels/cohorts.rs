@@ -32,14 +32,14 @@ impl Cohorts {
     /// Notes a cohort, and all above it.
     pub fn note(&mut self, engine: &Engine, name: &CohortName) {
         let mut next = Some(name.clone());
-        while let Some(name) = next {
+        while let Some(name) = next.take() {
             if self.0.contains_key(&name) {
                 return;
             }
             let Some(status) = engine.cohort_status(&name) else {
                 return;
             };
-            next = status.parent.clone();
+            next.clone_from(&status.parent);
             let below = Below::default();
             self.0.insert(name, OfCohort { status, below });
         }
