@@ -98,13 +98,8 @@ async fn a_queue_and_its_jobs_are_measured_until_the_queue_is_gone() -> Result<(
         .await?;
         let reason = ["reason=\"WaitingForQuota\""];
         see_metric(scene, "sluice_pending_workloads_by_reason", &reason, 1.0).await?;
-        see_metric(
-            scene,
-            "sluice_cluster_queue_resource_pending",
-            &["resource=\"cpu\""],
-            1.0,
-        )
-        .await?;
+        let requested = "sluice_cluster_queue_resource_pending";
+        see_metric(scene, requested, &["resource=\"cpu\""], 1.0).await?;
 
         let runs = scene.find_workload("runs").await?.unwrap_or_default();
         let workload = runs["metadata"]["name"].as_str().unwrap_or_default();
