@@ -8,7 +8,10 @@ use sluice_crds::{
     PRIORITY_CLASS_LABEL, QUEUE_NAME_LABEL, RETRIABLE_IN_GROUP_ANNOTATION,
 };
 use sluice_kinds::Problem;
-use sluice_kinds::aliases::{KeyAliases, MetadataKey};
+use sluice_kinds::aliases::{
+    KeyAliases, MetadataKey, QUEUE_ANNOTATION_ALIASES, QUEUE_GATE_ALIASES, QUEUE_LABEL_ALIASES,
+    System, foreign_keys,
+};
 use sluice_kinds::gates::GATE_ANNOTATIONS;
 use sluice_kinds::names::is_qualified_name;
 
@@ -19,6 +22,15 @@ pub(crate) enum AliasPreset {
     Kueue,
     /// Volcano's: queue name and queue gate.
     Volcano,
+}
+
+impl AliasPreset {
+    fn system(self) -> System {
+        match self {
+            Self::Kueue => System::Kueue,
+            Self::Volcano => System::Volcano,
+        }
+    }
 }
 
 /// The aliases as the configuration lists them.
@@ -88,78 +100,65 @@ struct Field<'a> {
     name: &'static str,
     form: Form,
     own: Option<&'static str>,
-    /// The keys that a preset adds.
-    kueue: Option<&'static str>,
-    volcano: Option<&'static str>,
     keys: &'a [String],
 }
 
 impl Aliases {
     /// All fields. The queue labels and the queue gates are read under all their names where they are read.
     fn fields(&self) -> [Field<'_>; 8] {
-        let field = |name, form, own, (kueue, volcano), keys| Field {
+        let field = |name, form, own, keys| Field {
             name,
             form,
             own,
-            kueue,
-            volcano,
             keys,
         };
         [
             field(
-                "queueLabelAliases",
+                QUEUE_LABEL_ALIASES,
                 Form::Label,
                 None,
-                (Some("kueue.x-k8s.io/queue-name"), None),
                 &self.queue_label_aliases,
             ),
             field(
-                "queueAnnotationAliases",
+                QUEUE_ANNOTATION_ALIASES,
                 Form::Annotation,
                 Some(QUEUE_NAME_LABEL),
-                (None, Some("scheduling.volcano.sh/queue-name")),
                 &self.queue_annotation_aliases,
             ),
             field(
-                "queueGateAliases",
+                QUEUE_GATE_ALIASES,
                 Form::Gate,
                 None,
-                (None, Some("scheduling.volcano.sh/queue-allocation-gate")),
                 &self.queue_gate_aliases,
             ),
             field(
                 "priorityClassLabelAliases",
                 Form::Label,
                 Some(PRIORITY_CLASS_LABEL),
-                (Some("kueue.x-k8s.io/priority-class"), None),
                 &self.priority_class_label_aliases,
             ),
             field(
                 "minParallelismAnnotationAliases",
                 Form::Annotation,
                 Some(MIN_PARALLELISM_ANNOTATION),
-                (Some("kueue.x-k8s.io/job-min-parallelism"), None),
                 &self.min_parallelism_annotation_aliases,
             ),
             field(
                 "podGroupNameLabelAliases",
                 Form::Label,
                 Some(POD_GROUP_LABEL),
-                (Some("kueue.x-k8s.io/pod-group-name"), None),
                 &self.pod_group_name_label_aliases,
             ),
             field(
                 "podGroupTotalCountAnnotationAliases",
                 Form::Annotation,
                 Some(POD_GROUP_TOTAL_ANNOTATION),
-                (Some("kueue.x-k8s.io/pod-group-total-count"), None),
                 &self.pod_group_total_count_annotation_aliases,
             ),
             field(
                 "retriableInGroupAnnotationAliases",
                 Form::Annotation,
                 Some(RETRIABLE_IN_GROUP_ANNOTATION),
-                (Some("kueue.x-k8s.io/retriable-in-group"), None),
                 &self.retriable_in_group_annotation_aliases,
             ),
         ]
@@ -167,13 +166,9 @@ impl Aliases {
 
     /// The keys that presets add to a field.
     fn preset_keys(&self, field: &Field<'_>) -> impl Iterator<Item = &'static str> {
-        let (kueue, volcano) = (field.kueue, field.volcano);
-        self.alias_presets
-            .iter()
-            .filter_map(move |preset| match preset {
-                AliasPreset::Kueue => kueue,
-                AliasPreset::Volcano => volcano,
-            })
+        let name = field.name;
+        let systems = self.alias_presets.iter().map(|preset| preset.system());
+        systems.flat_map(move |system| foreign_keys(system, name))
     }
 
     /// The keys of a field, those of presets first.
@@ -203,17 +198,11 @@ impl Aliases {
     pub fn key_aliases(&self) -> KeyAliases {
         let fields = self.fields();
         let aliases = fields.iter().filter_map(|field| {
-            let own = field.own?.to_owned();
+            let own = MetadataKey::own(field.own?);
             let keys = self.keys(field).into_iter();
             let aliases = match field.form {
                 Form::Label => keys.map(MetadataKey::Label).collect(),
                 Form::Annotation | Form::Gate => keys.map(MetadataKey::Annotation).collect(),
-            };
-            let is_label = field.form == Form::Label || own == QUEUE_NAME_LABEL;
-            let own = if is_label {
-                MetadataKey::Label(own)
-            } else {
-                MetadataKey::Annotation(own)
             };
             Some((own, aliases))
         });

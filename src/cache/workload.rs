@@ -11,7 +11,7 @@ use sluice_crds::{
     Admission, ConditionType, JOB_UID_LABEL, POD_GROUP_LABEL, PODS_MADE_BY_ANNOTATION, PodSet,
     Workload, WorkloadSpec, WorkloadStatus, group_workload_name, workload_name,
 };
-use sluice_engine::Borrowing;
+use sluice_engine::{Borrowing, LocalQueueKey};
 use sluice_gates::GroupKind;
 use sluice_kinds::metadata::group_version;
 use sluice_kinds::problem::summarize;
@@ -197,6 +197,11 @@ impl WorkloadRecord {
                 known.waits_since()
             }
         });
+    }
+
+    /// The LocalQueue that it names.
+    pub fn local_queue(&self, key: &WorkloadKey) -> LocalQueueKey {
+        LocalQueueKey::new(key.namespace.clone(), self.spec.queue_name.as_str())
     }
 
     /// Since when it waits, or had waited before its admission: since it was made, or since its last eviction. If it was

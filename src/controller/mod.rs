@@ -37,7 +37,7 @@
 //! | `Recorder`, `PendingReasons`, `Reports`, `Statuses`, `UnreadableObjects` | what users have been told | `reports/` |
 //! | `FinishedJobs` | how long jobs ran and when they came, for estimates | `sluice_estimates` |
 //! | `TermViolations` | whether a state was found that must not occur | `crate::process::invariants` |
-//! | `Decided`, `Levels` | what metrics are made of | `reports/turns.rs`, `reports/levels.rs` |
+//! | `Decided`, `Levels` | what metrics are made of | `reports/turns.rs`, `reports/levels/` |
 //!
 //! Must not know clients or clocks but in `shell`. Uses all other folders.
 

@@ -11,6 +11,7 @@ use sluice_crds::reasons::event;
 use sluice_crds::{
     Admission, MANAGED_LABEL, POD_SET_ANNOTATION, PROPAGATED_GATES_ANNOTATION, PodSetAssignment,
 };
+use sluice_engine::LocalQueueKey;
 use sluice_kinds::gates::{Gate, GateRecord, GateState};
 use sluice_kinds::patch::{Lifting, lifting_patch};
 use sluice_kinds::pod::{PodAdmission, PodMode};
@@ -397,6 +398,11 @@ pub fn queue_of(pod: &PodRecord) -> Option<&str> {
             has_usage.then_some("")
         }
     }
+}
+
+/// The LocalQueue of a pod, as [`queue_of`] names it.
+pub fn local_queue_of(key: &PodKey, pod: &PodRecord) -> Option<LocalQueueKey> {
+    Some(LocalQueueKey::new(key.namespace.clone(), queue_of(pod)?))
 }
 
 /// The pod set of its job that a pod belongs to, or the role that it plays in its group.

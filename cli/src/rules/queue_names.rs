@@ -7,13 +7,12 @@ use clap::{Args, ValueEnum};
 use serde_json::Value;
 use sluice_crds::QUEUE_REQUIRED_GATE;
 use sluice_kinds::QueueGates;
-use sluice_kinds::aliases::KeyAliases;
+use sluice_kinds::aliases::{
+    KeyAliases, QUEUE_GATE_ALIASES, QUEUE_LABEL_ALIASES, System, foreign_keys,
+};
 use sluice_kinds::metadata::annotation_text;
 use sluice_kinds::pod::{PodMode, PodPhase, PodView};
 use sluice_kinds::view::{LabelledQueue, QueueLabels};
-
-const KUEUE_LABEL: &str = "kueue.x-k8s.io/queue-name";
-const VOLCANO_GATE: &str = "scheduling.volcano.sh/queue-allocation-gate";
 
 /// The options for aliases of all that is read under several names. For every other alias the webhooks write Sluice's own
 /// key; in objects of files, which no webhook has seen, those of the presets are read.
@@ -41,6 +40,15 @@ pub struct QueueAliases {
 pub enum Preset {
     Kueue,
     Volcano,
+}
+
+impl Preset {
+    fn system(self) -> System {
+        match self {
+            Self::Kueue => System::Kueue,
+            Self::Volcano => System::Volcano,
+        }
+    }
 }
 
 /// The names of the queue label and of the queue gate, and the other keys that stand for keys of Sluice's own.
@@ -72,19 +80,18 @@ impl QueueAliases {
 
     /// All names, Sluice's own first.
     pub fn names(&self) -> QueueNames {
-        let has = |preset: Preset| self.alias_presets.contains(&preset);
-        let with = |preset: Option<&str>, others: &[String]| {
-            let preset = preset.map(str::to_owned);
-            preset.into_iter().chain(others.to_vec())
+        let systems = || self.alias_presets.iter().map(|preset| preset.system());
+        let with = |field, own: &[String]| {
+            let presets = systems().flat_map(|system| foreign_keys(system, field));
+            let names: Vec<String> = presets.map(str::to_owned).collect();
+            names.into_iter().chain(own.to_vec())
         };
-        let kueue = has(Preset::Kueue).then(KeyAliases::of_kueue);
-        let volcano = has(Preset::Volcano).then(KeyAliases::of_volcano);
-        let label = has(Preset::Kueue).then_some(KUEUE_LABEL);
-        let gate = has(Preset::Volcano).then_some(VOLCANO_GATE);
         QueueNames {
-            labels: QueueLabels::new(with(label, &self.queue_label_aliases)),
-            gates: QueueGates::new(with(gate, &self.queue_gate_aliases)),
-            keys: (kueue.unwrap_or_default()).and(volcano.unwrap_or_default()),
+            labels: QueueLabels::new(with(QUEUE_LABEL_ALIASES, &self.queue_label_aliases)),
+            gates: QueueGates::new(with(QUEUE_GATE_ALIASES, &self.queue_gate_aliases)),
+            keys: systems()
+                .map(KeyAliases::of_system)
+                .fold(KeyAliases::default(), KeyAliases::and),
         }
     }
 }
@@ -151,6 +158,9 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    const KUEUE_LABEL: &str = "kueue.x-k8s.io/queue-name";
+    const VOLCANO_GATE: &str = "scheduling.volcano.sh/queue-allocation-gate";
 
     fn names(arguments: &[&str]) -> QueueNames {
         let command = QueueAliases::augment_args(Command::new("list"));

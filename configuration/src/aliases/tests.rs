@@ -123,7 +123,7 @@ fn presets_are_those_of_the_plugin() {
         };
         aliases.key_aliases()
     };
-    let (kueue, volcano) = (KeyAliases::of_kueue(), KeyAliases::of_volcano());
+    let [kueue, volcano] = [System::Kueue, System::Volcano].map(KeyAliases::of_system);
     assert_eq!(keys(vec![AliasPreset::Kueue]), kueue);
     assert_eq!(keys(vec![AliasPreset::Volcano]), volcano);
     let both = vec![AliasPreset::Kueue, AliasPreset::Volcano];

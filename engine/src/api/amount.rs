@@ -67,7 +67,8 @@ impl Amount {
     }
 
     /// The sum, saturating. For sums of clamped amounts, which cannot overflow.
-    pub(crate) const fn plus(self, other: Self) -> Self {
+    #[must_use]
+    pub const fn plus(self, other: Self) -> Self {
         Self(self.0.saturating_add(other.0))
     }
 

@@ -146,13 +146,19 @@ pub struct LocalQueueStatus {
 /// The status of a cohort.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CohortStatus {
+    /// The cohort that it is in.
+    pub parent: Option<CohortName>,
     /// Whether queues below it can admit workloads; if not, why not.
     pub active: Result<(), InactiveReason>,
+    /// Its own quota as it is configured.
+    pub configured: ByFlavor<Quota>,
     /// What the cohort and all nodes below it may use without borrowing from its parent, as far as it is
     /// lent to the cohort.
     pub quota: ByFlavor<Amount>,
     /// The usage of that.
     pub usage: ByFlavor<Amount>,
+    /// The part of the usage above that quota.
+    pub borrowed: ByFlavor<Amount>,
     /// With fair sharing: its dominant share of what its parent lends.
     pub share: Option<Share>,
 }

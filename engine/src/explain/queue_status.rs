@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::api::amount::Amount;
 use crate::api::names::{ClusterQueueName, CohortName, LocalQueueKey, NodeName};
 use crate::api::queues::StopPolicy;
+use crate::api::quota::{Quota, ResourceGroup};
 use crate::api::share::Share;
 use crate::api::status::{
     ByFlavor, CohortStatus, InactiveReason, LocalQueueInactiveReason, LocalQueueStatus, QueueQuota,
@@ -63,14 +64,9 @@ impl Engine {
     /// The quota of a ClusterQueue; none if it does not exist.
     pub fn queue_quota(&self, name: &ClusterQueueName) -> Option<QueueQuota> {
         let config = self.config.existing_queue(name)?;
-        let mut quota = ByFlavor::new();
-        for ((flavor, resource), configured) in configured_quotas(&config.resource_groups) {
-            let of_flavor: &mut BTreeMap<_, _> = quota.entry(flavor).or_default();
-            of_flavor.insert(resource, configured);
-        }
         Some(QueueQuota {
             cohort: config.cohort.clone(),
-            quota,
+            quota: quotas_by_flavor(&config.resource_groups),
         })
     }
 
@@ -140,24 +136,31 @@ impl Engine {
     /// The status of a cohort; none if it does not exist and is no parent.
     pub fn cohort_status(&self, name: &CohortName) -> Option<CohortStatus> {
         let tree = self.tree_of(&NodeName::Cohort(name.clone()))?;
-        let (mut quota, mut usage) = (ByFlavor::new(), ByFlavor::new());
+        let (mut quota, mut usage, mut borrowed) =
+            (ByFlavor::new(), ByFlavor::new(), ByFlavor::new());
         let node = tree.cohorts.get(name);
-        for ((flavor, resource), subtree, used) in
-            node.into_iter().flat_map(|node| tree.quota.amounts(*node))
+        for ((flavor, resource), amounts) in node
+            .into_iter()
+            .flat_map(|node| tree.quota.node_amounts(*node))
         {
-            quota
-                .entry(flavor.clone())
-                .or_default()
-                .insert(resource.clone(), subtree);
-            usage
-                .entry(flavor.clone())
-                .or_default()
-                .insert(resource.clone(), used);
+            for (all, amount) in [
+                (&mut quota, amounts.quota),
+                (&mut usage, amounts.used),
+                (&mut borrowed, amounts.borrowed),
+            ] {
+                let of_flavor: &mut BTreeMap<_, _> = all.entry(flavor.clone()).or_default();
+                of_flavor.insert(resource.clone(), amount);
+            }
         }
+        let config = self.config.cohorts.get(name);
+        let groups = config.map_or(&[][..], |config| &config.resource_groups);
         Some(CohortStatus {
+            parent: config.and_then(|config| config.parent.clone()),
             active: tree.inactive.clone().map_or(Ok(()), Err),
+            configured: quotas_by_flavor(groups),
             quota,
             usage,
+            borrowed,
             share: self.share(&NodeName::Cohort(name.clone())),
         })
     }
@@ -208,4 +211,14 @@ impl Engine {
         let inactive = tree.and_then(|tree| tree.queue_inactive(name).cloned());
         inactive.map_or(Ok(()), Err)
     }
+}
+
+/// Quota of each resource in each flavor, as it is configured.
+fn quotas_by_flavor(groups: &[ResourceGroup]) -> ByFlavor<Quota> {
+    let mut quotas = ByFlavor::new();
+    for ((flavor, resource), quota) in configured_quotas(groups) {
+        let of_flavor: &mut BTreeMap<_, _> = quotas.entry(flavor).or_default();
+        of_flavor.insert(resource, quota);
+    }
+    quotas
 }

@@ -9,8 +9,84 @@ use json_patch::{AddOperation, PatchOperation, RemoveOperation};
 use serde_json::{Value, json};
 use sluice_crds::{
     MIN_PARALLELISM_ANNOTATION, POD_GROUP_LABEL, POD_GROUP_TOTAL_ANNOTATION, PRIORITY_CLASS_LABEL,
-    QUEUE_NAME_LABEL, RETRIABLE_IN_GROUP_ANNOTATION,
+    QUEUE_GATE, QUEUE_NAME_LABEL, RETRIABLE_IN_GROUP_ANNOTATION,
 };
+
+/// The field of the configuration that lists labels which name a queue.
+pub const QUEUE_LABEL_ALIASES: &str = "queueLabelAliases";
+/// The field of the configuration that lists annotations which name a queue.
+pub const QUEUE_ANNOTATION_ALIASES: &str = "queueAnnotationAliases";
+/// The field of the configuration that lists names of the queue gate.
+pub const QUEUE_GATE_ALIASES: &str = "queueGateAliases";
+
+/// Another system, whose keys have a meaning here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum System {
+    /// Kueue.
+    Kueue,
+    /// Volcano.
+    Volcano,
+}
+
+/// A key by which another system says what a key of Sluice's own says.
+#[derive(Debug)]
+pub struct ForeignKey {
+    /// Whose it is.
+    pub system: System,
+    /// Where it stands: `labels` or `annotations`.
+    pub map: &'static str,
+    /// The key.
+    pub key: &'static str,
+    /// The field of the configuration that lists such keys.
+    pub field: &'static str,
+    /// The key of Sluice's own.
+    pub own: &'static str,
+}
+
+impl ForeignKey {
+    const fn new(
+        system: System,
+        (map, key): (&'static str, &'static str),
+        field: &'static str,
+        own: &'static str,
+    ) -> Self {
+        Self {
+            system,
+            map,
+            key,
+            field,
+            own,
+        }
+    }
+
+    /// The key, with where it stands.
+    pub fn metadata_key(&self) -> MetadataKey {
+        match self.map {
+            "labels" => MetadataKey::Label(self.key.to_owned()),
+            _ => MetadataKey::Annotation(self.key.to_owned()),
+        }
+    }
+}
+
+/// What users of Kueue and Volcano set on jobs and pods.
+#[rustfmt::skip]
+pub const FOREIGN_KEYS: [ForeignKey; 8] = [
+    ForeignKey::new(System::Kueue, ("labels", "kueue.x-k8s.io/queue-name"), QUEUE_LABEL_ALIASES, QUEUE_NAME_LABEL),
+    ForeignKey::new(System::Kueue, ("labels", "kueue.x-k8s.io/priority-class"), "priorityClassLabelAliases", PRIORITY_CLASS_LABEL),
+    ForeignKey::new(System::Kueue, ("labels", "kueue.x-k8s.io/pod-group-name"), "podGroupNameLabelAliases", POD_GROUP_LABEL),
+    ForeignKey::new(System::Kueue, ("annotations", "kueue.x-k8s.io/pod-group-total-count"), "podGroupTotalCountAnnotationAliases", POD_GROUP_TOTAL_ANNOTATION),
+    ForeignKey::new(System::Kueue, ("annotations", "kueue.x-k8s.io/job-min-parallelism"), "minParallelismAnnotationAliases", MIN_PARALLELISM_ANNOTATION),
+    ForeignKey::new(System::Kueue, ("annotations", "kueue.x-k8s.io/retriable-in-group"), "retriableInGroupAnnotationAliases", RETRIABLE_IN_GROUP_ANNOTATION),
+    ForeignKey::new(System::Volcano, ("annotations", "scheduling.volcano.sh/queue-name"), QUEUE_ANNOTATION_ALIASES, QUEUE_NAME_LABEL),
+    ForeignKey::new(System::Volcano, ("annotations", "scheduling.volcano.sh/queue-allocation-gate"), QUEUE_GATE_ALIASES, QUEUE_GATE),
+];
+
+/// The keys of another system that this field of the configuration would list.
+pub fn foreign_keys(system: System, field: &'static str) -> impl Iterator<Item = &'static str> {
+    let keys = FOREIGN_KEYS.iter();
+    let keys = keys.filter(move |foreign| foreign.system == system && foreign.field == field);
+    keys.map(|foreign| foreign.key)
+}
 
 /// A key of the metadata of an object.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -22,6 +98,18 @@ pub enum MetadataKey {
 }
 
 impl MetadataKey {
+    /// A key of Sluice's own, where it stands.
+    pub fn own(key: &str) -> Self {
+        if matches!(
+            key,
+            QUEUE_NAME_LABEL | PRIORITY_CLASS_LABEL | POD_GROUP_LABEL
+        ) {
+            Self::Label(key.to_owned())
+        } else {
+            Self::Annotation(key.to_owned())
+        }
+    }
+
     /// The value that `object` has under it.
     fn value<'a>(&self, object: &'a Value) -> Option<&'a str> {
         self.value_in(object.get("metadata")?)
@@ -78,42 +166,20 @@ impl OwnKey<'_> {
 }
 
 impl KeyAliases {
-    /// Those of Kueue.
-    pub fn of_kueue() -> Self {
-        let label = |key: &str| MetadataKey::Label(key.to_owned());
-        let annotation = |key: &str| MetadataKey::Annotation(key.to_owned());
-        Self::new([
-            (
-                label(PRIORITY_CLASS_LABEL),
-                vec![label("kueue.x-k8s.io/priority-class")],
-            ),
-            (
-                annotation(MIN_PARALLELISM_ANNOTATION),
-                vec![annotation("kueue.x-k8s.io/job-min-parallelism")],
-            ),
-            (
-                label(POD_GROUP_LABEL),
-                vec![label("kueue.x-k8s.io/pod-group-name")],
-            ),
-            (
-                annotation(POD_GROUP_TOTAL_ANNOTATION),
-                vec![annotation("kueue.x-k8s.io/pod-group-total-count")],
-            ),
-            (
-                annotation(RETRIABLE_IN_GROUP_ANNOTATION),
-                vec![annotation("kueue.x-k8s.io/retriable-in-group")],
-            ),
-        ])
-    }
-
-    /// Those of Volcano.
-    pub fn of_volcano() -> Self {
-        Self::new([(
-            MetadataKey::Label(QUEUE_NAME_LABEL.to_owned()),
-            vec![MetadataKey::Annotation(
-                "scheduling.volcano.sh/queue-name".to_owned(),
-            )],
-        )])
+    /// Those of another system.
+    pub fn of_system(system: System) -> Self {
+        let mut aliases = BTreeMap::<_, Vec<_>>::new();
+        for foreign in &FOREIGN_KEYS {
+            if foreign.system == system
+                && !matches!(foreign.field, QUEUE_LABEL_ALIASES | QUEUE_GATE_ALIASES)
+            {
+                aliases
+                    .entry(MetadataKey::own(foreign.own))
+                    .or_default()
+                    .push(foreign.metadata_key());
+            }
+        }
+        Self(aliases)
     }
 
     /// These, and then those of `others`.

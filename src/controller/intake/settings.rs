@@ -49,6 +49,9 @@ impl Controller {
                 if object.is_none() && *source == Source::ClusterQueue {
                     self.metrics.forget_queue(name);
                 }
+                if object.is_none() && *source == Source::LocalQueue {
+                    self.metrics.forget_local_queue(namespace, name);
+                }
             }
             Err(unreadable) => {
                 for event in unreadable.events {

@@ -7,7 +7,6 @@ mod backlog;
 pub(super) mod events;
 pub(super) mod explaining;
 pub(super) mod finding;
-mod gate_levels;
 mod gate_statuses;
 mod job_kinds;
 pub(super) mod levels;

@@ -14,6 +14,7 @@ use crate::cache::held::Gated;
 use crate::cache::{PodKey, PodRecord, Subject, Uid, WorkloadKey, WorkloadRecord};
 use crate::controller::Controller;
 use crate::plan::evictions::cause::Cause;
+use crate::plan::pod::local_queue_of;
 use crate::plan::transition::{self, Transition, turns};
 use crate::process::clock::{Moment, Now};
 use crate::process::hashing::HashMap;
@@ -122,7 +123,7 @@ impl Controller {
             };
             let queue = self.cluster_queue_of(key, record);
             if let Some(queue) = queue {
-                self.count_turn(&turn, queue, before, after);
+                self.count_turn(&turn, queue, (key, before, after));
             }
             log(
                 turn.as_str(),
@@ -142,26 +143,27 @@ impl Controller {
         &self,
         turn: &Transition,
         queue: &str,
-        before: &WorkloadRecord,
-        after: &WorkloadRecord,
+        (key, before, after): (&WorkloadKey, &WorkloadRecord, &WorkloadRecord),
     ) {
+        let local_queue = after.local_queue(key);
+        let queues = self.counted_in(queue, Some(&local_queue));
         let class = after.spec.priority_class_ref.as_ref();
         let class = class.map_or("", |class| class.name.as_str());
         let since = |at: Option<Timestamp>| at.map_or(Duration::ZERO, |at| self.since(at));
         match turn {
             Transition::Admitted => {
                 let waited = since(before.waits_since());
-                self.metrics.workloads.admitted(queue, class, waited);
+                self.metrics.workloads.admitted(queues, class, waited);
             }
             Transition::Ready => {
                 let admitted = transition::admitted_at(after);
                 let waited = since(before.waits_since());
                 self.metrics
                     .workloads
-                    .ready(queue, class, waited, since(admitted));
+                    .ready(queues, class, waited, since(admitted));
             }
             Transition::Evicted { reason, preempted } => {
-                self.metrics.workloads.evicted(queue, reason);
+                self.metrics.workloads.evicted(queues, reason);
                 if let Some(right) = preempted {
                     self.metrics.workloads.preempted(queue, right);
                 }
@@ -169,7 +171,9 @@ impl Controller {
             Transition::Deactivated { reason } => self.metrics.workloads.deactivated(queue, reason),
             Transition::Finished { reason } if after.status.admission.is_some() => {
                 let after = since(after.created);
-                self.metrics.workloads.finished(queue, class, reason, after);
+                self.metrics
+                    .workloads
+                    .finished(queues, class, reason, after);
             }
             Transition::Finished { .. } | Transition::Requeued { .. } | Transition::Reactivated => {
             }
@@ -300,9 +304,11 @@ impl Controller {
         let waited = pod.created.map(|created| between(created, admitted.at.0));
         if self.cluster.queues.contains_key(queue) {
             let class = pod.priority_class_label.as_deref().unwrap_or_default();
+            let local_queue = local_queue_of(key, pod);
+            let queues = self.counted_in(queue, local_queue.as_ref());
             self.metrics
                 .workloads
-                .admitted(queue, class, waited.unwrap_or_default());
+                .admitted(queues, class, waited.unwrap_or_default());
         }
         log(
             "admitted",
@@ -322,7 +328,9 @@ impl Controller {
         let admission = self.engine.admission(&Subject::Pod(uid.clone()).id());
         let queue = admission.map_or(line.queue, |admission| admission.queue.as_str());
         if self.cluster.queues.contains_key(queue) {
-            self.metrics.workloads.evicted(queue, cause.reason);
+            let local_queue = local_queue_of(key, pod);
+            let queues = self.counted_in(queue, local_queue.as_ref());
+            self.metrics.workloads.evicted(queues, cause.reason);
             if let Some(right) = cause.preempted {
                 self.metrics.workloads.preempted(queue, right.reason());
             }
@@ -383,10 +391,8 @@ impl Controller {
     ) -> Option<&'a str> {
         let admission = record.status.admission.as_ref();
         let of_admission = admission.map(|admission| admission.cluster_queue.as_str());
-        let queue = of_admission.or_else(|| {
-            let key = LocalQueueKey::new(key.namespace.clone(), record.spec.queue_name.as_str());
-            self.cluster.cluster_queue_of(&key)
-        });
+        let queue =
+            of_admission.or_else(|| self.cluster.cluster_queue_of(&record.local_queue(key)));
         queue.filter(|queue| self.cluster.queues.contains_key(*queue))
     }
 

@@ -32,6 +32,7 @@ mod gates;
 mod held_notes;
 mod job_kinds;
 mod labels;
+mod levels;
 mod lost_workloads;
 mod made_again;
 mod missing_pods;

@@ -136,8 +136,11 @@ const QUEUE: &[&str] = &["cluster_queue"];
 const QUEUE_CLASS: &[&str] = &["cluster_queue", "priority_class"];
 const QUEUE_REASON: &[&str] = &["cluster_queue", "reason"];
 const QUEUE_CELL: &[&str] = &["cohort", "cluster_queue", "flavor", "resource"];
+const COHORT: &[&str] = &["cohort"];
 const COHORT_CELL: &[&str] = &["cohort", "flavor", "resource"];
 const LOCAL: &[&str] = &["namespace", "name"];
+const LOCAL_CLASS: &[&str] = &["namespace", "name", "priority_class"];
+const LOCAL_REASON: &[&str] = &["namespace", "name", "reason"];
 const LOCAL_CELL: &[&str] = &["namespace", "name", "flavor", "resource"];
 const GATE: &[&str] = &["gate"];
 const QUEUE_GATE: &[&str] = &["cluster_queue", "gate"];
@@ -170,10 +173,11 @@ table! {
     // ClusterQueues.
     PENDING_WORKLOADS = gauge("sluice_pending_workloads", &["cluster_queue", "status"], "The number of pending workloads: active ones may be admitted as soon as it is their turn, inadmissible ones only when something is freed or changed: also those of a LocalQueue or ClusterQueue that admits nothing, and those that back off. Told apart every 10 s").like("kueue_pending_workloads");
     PENDING_BY_REASON = gauge("sluice_pending_workloads_by_reason", QUEUE_REASON, "The number of pending jobs, pod groups and pods that are admitted by themselves, by why they wait: the reason in the condition QuotaReserved, for a pod as it was found last; empty until there is one. Those that their user holds, that gates hold, that are deactivated or that have no priority do not wait for quota, and are not in it. Counted every 10 s");
-    PENDING_REQUESTS = gauge("sluice_pending_requests", &["cluster_queue", "resource"], "What all pending workloads request together, of each resource that the queue has quota for, and of 32 others at most");
+    PENDING_REQUESTS = gauge("sluice_cluster_queue_resource_pending", &["cluster_queue", "resource"], "What all pending workloads request together, of each resource that the queue has quota for, and of 32 others at most").like("kueue_cluster_queue_resource_pending");
     RESERVING_WORKLOADS = gauge("sluice_reserving_active_workloads", QUEUE, "The number of workloads that hold quota").like("kueue_reserving_active_workloads");
     ADMITTED_ACTIVE_WORKLOADS = gauge("sluice_admitted_active_workloads", QUEUE, "The number of workloads that hold quota by a stored admission and are not evicted").like("kueue_admitted_active_workloads");
     CLUSTER_QUEUE_STATUS = gauge("sluice_cluster_queue_status", &["cluster_queue", "status"], "1 for the status of the ClusterQueue, active or pending: a pending one admits nothing, and its condition Active says why").like("kueue_cluster_queue_status");
+    CLUSTER_QUEUE_INFO = gauge("sluice_cluster_queue_info", &["cluster_queue", "parent_cohort", "root_cohort"], "1, with the cohort of the ClusterQueue and the root above that, to add up other metrics by: both empty without a cohort, the root also in a tree that is inactive").like("kueue_cluster_queue_info");
     NOMINAL_QUOTA = gauge("sluice_cluster_queue_nominal_quota", QUEUE_CELL, "The nominal quota, in units of the resource: cores, bytes, pieces").like("kueue_cluster_queue_nominal_quota");
     BORROWING_LIMIT = gauge("sluice_cluster_queue_borrowing_limit", QUEUE_CELL, "The borrowing limit. No series: no limit").like("kueue_cluster_queue_borrowing_limit");
     LENDING_LIMIT = gauge("sluice_cluster_queue_lending_limit", QUEUE_CELL, "The lending limit. No series: no limit").like("kueue_cluster_queue_lending_limit");
@@ -183,17 +187,35 @@ table! {
     QUEUE_SHARE = gauge("sluice_cluster_queue_weighted_share", &["cohort", "cluster_queue"], "With fair sharing: the dominant share of what the cohort lends, divided by the weight; 1 is everything, +Inf is above all others");
 
     // Cohorts.
+    COHORT_INFO = gauge("sluice_cohort_info", &["cohort", "parent_cohort", "root_cohort"], "1, with the cohort above this one and the root, which may be the cohort itself; empty if there is none, the root also in a tree that is inactive").like("kueue_cohort_info");
+    COHORT_NOMINAL = gauge("sluice_cohort_nominal_quota", COHORT_CELL, "The nominal quota of the cohort itself");
+    COHORT_BORROWING_LIMIT = gauge("sluice_cohort_borrowing_limit", COHORT_CELL, "The borrowing limit. No series: no limit");
+    COHORT_LENDING_LIMIT = gauge("sluice_cohort_lending_limit", COHORT_CELL, "The lending limit. No series: no limit");
     COHORT_QUOTA = gauge("sluice_cohort_subtree_quota", COHORT_CELL, "What the cohort and all below it may use without borrowing from its parent, as far as it is lent to the cohort").like("kueue_cohort_subtree_quota");
     COHORT_USAGE = gauge("sluice_cohort_resource_usage", COHORT_CELL, "The usage of that quota");
-    COHORT_SHARE = gauge("sluice_cohort_weighted_share", &["cohort"], "The same as for ClusterQueues, of what the parent lends");
+    COHORT_BORROWED = gauge("sluice_cohort_resource_borrowed", COHORT_CELL, "The part of the usage that is above that quota, so borrowed from its parent");
+    COHORT_RESERVATIONS = gauge("sluice_cohort_subtree_resource_reservations", COHORT_CELL, "The quota that workloads of all ClusterQueues below it hold").like("kueue_cohort_subtree_resource_reservations");
+    COHORT_RESERVED = gauge("sluice_cohort_subtree_resource_reserved", COHORT_CELL, "The part of it that is held for pods that are not bound to a node yet");
+    COHORT_PENDING = gauge("sluice_cohort_subtree_resource_pending", &["cohort", "resource"], "What all pending workloads of ClusterQueues below it request together, of each resource that there is quota for");
+    COHORT_ADMITTED = gauge("sluice_cohort_subtree_admitted_active_workloads", COHORT, "The number of workloads of ClusterQueues below it that hold quota by a stored admission and are not evicted").like("kueue_cohort_subtree_admitted_active_workloads");
+    COHORT_SHARE = gauge("sluice_cohort_weighted_share", COHORT, "The same as for ClusterQueues, of what the parent lends");
 
     // LocalQueues.
     LOCAL_PENDING = gauge("sluice_local_queue_pending_workloads", LOCAL, "The number of pending workloads of the LocalQueue. Metrics of LocalQueues are served with --local-queue-metrics").like("kueue_local_queue_pending_workloads");
+    LOCAL_PENDING_BY_REASON = gauge("sluice_local_queue_pending_workloads_by_reason", LOCAL_REASON, "The number of pending jobs, pod groups and pods of the LocalQueue, by why they wait, as for ClusterQueues");
+    LOCAL_PENDING_REQUESTS = gauge("sluice_local_queue_resource_pending", &["namespace", "name", "resource"], "What all its pending workloads request together, of the same resources as for ClusterQueues");
     LOCAL_RESERVING = gauge("sluice_local_queue_reserving_active_workloads", LOCAL, "The number of its workloads that hold quota").like("kueue_local_queue_reserving_active_workloads");
     LOCAL_ADMITTED = gauge("sluice_local_queue_admitted_active_workloads", LOCAL, "The number of its workloads that hold quota by a stored admission and are not evicted").like("kueue_local_queue_admitted_active_workloads");
     LOCAL_STATUS = gauge("sluice_local_queue_status", &["namespace", "name", "active"], "1 for what its condition Active says: True or False").like("kueue_local_queue_status");
     LOCAL_USAGE = gauge("sluice_local_queue_resource_usage", LOCAL_CELL, "The quota that its workloads hold").like("kueue_local_queue_resource_usage");
     LOCAL_RESERVED = gauge("sluice_local_queue_resource_reserved", LOCAL_CELL, "The part of it that is held for pods that are not bound to a node yet");
+    LOCAL_ADMITTED_WORKLOADS = counter("sluice_local_queue_admitted_workloads_total", LOCAL_CLASS, "The number of admissions of its workloads").like("kueue_local_queue_admitted_workloads_total");
+    LOCAL_ADMISSION_WAIT = histogram("sluice_local_queue_admission_wait_time_seconds", WAITS, LOCAL_CLASS, "The time from the creation of a workload, or from its last eviction, to its admission").like("kueue_local_queue_admission_wait_time_seconds");
+    LOCAL_READY_WAIT = histogram("sluice_local_queue_ready_wait_time_seconds", WAITS, LOCAL_CLASS, "The time from the creation of a Workload, or from its last eviction, until all its pods are ready").like("kueue_local_queue_ready_wait_time_seconds");
+    LOCAL_ADMITTED_UNTIL_READY = histogram("sluice_local_queue_admitted_until_ready_wait_time_seconds", WAITS, LOCAL_CLASS, "The time from the admission of a Workload until all its pods are ready").like("kueue_local_queue_admitted_until_ready_wait_time_seconds");
+    LOCAL_FINISHED_WORKLOADS = counter("sluice_local_queue_finished_workloads_total", &["namespace", "name", "priority_class", "result"], "The number of its admitted Workloads whose job has finished: Succeeded or Failed");
+    LOCAL_FINISH_WAIT = histogram("sluice_local_queue_finish_wait_time_seconds", WAITS, LOCAL_CLASS, "The time from the creation of a Workload until its job has finished");
+    LOCAL_EVICTED_WORKLOADS = counter("sluice_local_queue_evicted_workloads_total", LOCAL_REASON, "The number of its workloads that were evicted").like("kueue_local_queue_evicted_workloads_total");
 
     // Gates.
     GATED_JOBS = gauge("sluice_gated_jobs", &[], "The number of jobs and pods that a gate holds before the queue");
@@ -251,6 +273,7 @@ pub static GATHERED: &[&Definition] = &[
     &RESERVING_WORKLOADS,
     &ADMITTED_ACTIVE_WORKLOADS,
     &CLUSTER_QUEUE_STATUS,
+    &CLUSTER_QUEUE_INFO,
     &NOMINAL_QUOTA,
     &BORROWING_LIMIT,
     &LENDING_LIMIT,
@@ -258,10 +281,21 @@ pub static GATHERED: &[&Definition] = &[
     &QUEUE_RESERVED,
     &QUEUE_BORROWED,
     &QUEUE_SHARE,
+    &COHORT_INFO,
+    &COHORT_NOMINAL,
+    &COHORT_BORROWING_LIMIT,
+    &COHORT_LENDING_LIMIT,
     &COHORT_QUOTA,
     &COHORT_USAGE,
+    &COHORT_BORROWED,
+    &COHORT_RESERVATIONS,
+    &COHORT_RESERVED,
+    &COHORT_PENDING,
+    &COHORT_ADMITTED,
     &COHORT_SHARE,
     &LOCAL_PENDING,
+    &LOCAL_PENDING_BY_REASON,
+    &LOCAL_PENDING_REQUESTS,
     &LOCAL_RESERVING,
     &LOCAL_ADMITTED,
     &LOCAL_STATUS,

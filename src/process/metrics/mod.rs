@@ -38,6 +38,7 @@ use self::series::Forget;
 use self::this_process::ProcessSeries;
 pub use self::this_process::count_dropped_lines;
 use self::traffic::TrafficSeries;
+pub use self::workload_counters::CountedIn;
 use self::workload_counters::WorkloadSeries;
 use crate::process::freshness::Freshness;
 use crate::process::pulse::Pulse;
@@ -106,17 +107,22 @@ impl Metrics {
 
     /// A ClusterQueue is gone.
     pub fn forget_queue(&self, queue: &str) {
-        self.forget("cluster_queue", queue);
+        self.forget(&[("cluster_queue", queue)]);
+    }
+
+    /// A LocalQueue is gone.
+    pub fn forget_local_queue(&self, namespace: &str, name: &str) {
+        self.forget(&[("namespace", namespace), ("name", name)]);
     }
 
     /// A Gate is gone.
     pub fn forget_gate(&self, gate: &str) {
-        self.forget("gate", gate);
+        self.forget(&[("gate", gate)]);
     }
 
-    fn forget(&self, label: &str, value: &str) {
+    fn forget(&self, labels: &[(&str, &str)]) {
         for series in &self.forgettable {
-            series.forget(label, value);
+            series.forget(labels);
         }
     }
 

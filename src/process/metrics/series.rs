@@ -45,8 +45,8 @@ pub(super) trait Measure:
 
 /// Series that can be forgotten.
 pub(super) trait Forget: Send + Sync {
-    /// Forgets all series in which this label has this value.
-    fn forget(&self, label: &str, value: &str);
+    /// Forgets all series in which each of these labels has its value.
+    fn forget(&self, labels: &[(&str, &str)]);
 }
 
 impl Level {
@@ -176,12 +176,14 @@ impl Series<Level> {
 }
 
 impl<M: Measure> Forget for Series<M> {
-    fn forget(&self, label: &str, value: &str) {
-        let mut labels = self.inner.definition.labels.iter();
-        if let Some(index) = labels.position(|known| *known == label) {
-            self.write()
-                .retain(|values, _| values.get(index).is_none_or(|known| known != value));
-        }
+    fn forget(&self, labels: &[(&str, &str)]) {
+        let names = self.inner.definition.labels;
+        let has = |values: &Values, (label, value): &(&str, &str)| {
+            let mut of_series = names.iter().zip(values);
+            of_series.any(|(name, known)| name == label && known == value)
+        };
+        self.write()
+            .retain(|values, _| !labels.iter().all(|label| has(values, label)));
     }
 }
 

@@ -86,10 +86,18 @@ fn lines(metrics: &Metrics, name: &str) -> Vec<String> {
     all.map(str::to_owned).collect()
 }
 
+/// Those of this ClusterQueue and of the LocalQueue `main` of the same namespace.
+fn counted_in(queue: &str) -> CountedIn<'_> {
+    CountedIn {
+        cluster_queue: queue,
+        local_queue: Some([queue, "main"]),
+    }
+}
+
 #[test]
 fn the_series_of_a_queue_that_is_gone_are_gone() {
     let metrics = Metrics::new();
-    for queue in ["team-a", "team-b"] {
+    for queue in ["team-a", "team-b"].map(counted_in) {
         metrics
             .workloads
             .admitted(queue, "high", Duration::from_secs(3));
@@ -110,12 +118,34 @@ fn the_series_of_a_queue_that_is_gone_are_gone() {
         ]
     );
     metrics.forget_queue("team-a");
+    metrics.forget_local_queue("team-b", "night");
     let text = metrics.text(Exposition::OpenMetrics);
-    assert!(!text.contains("team-a"), "{text}");
+    assert!(!text.contains("cluster_queue=\"team-a"), "{text}");
     assert_eq!(
         lines(&metrics, "sluice_evicted_workloads_total"),
         ["sluice_evicted_workloads_total{cluster_queue=\"team-b\",reason=\"Preempted\"} 1"]
     );
+    metrics.forget_local_queue("team-a", "main");
+    let text = metrics.text(Exposition::OpenMetrics);
+    assert!(!text.contains("team-a"), "{text}");
+    assert_eq!(
+        lines(&metrics, "sluice_local_queue_evicted_workloads_total"),
+        [
+            "sluice_local_queue_evicted_workloads_total{namespace=\"team-b\",name=\"main\",reason=\"Preempted\"} 1"
+        ]
+    );
+}
+
+#[test]
+fn a_local_queue_without_metrics_is_not_counted() {
+    let metrics = Metrics::new();
+    let queues = CountedIn {
+        local_queue: None,
+        ..counted_in("team-a")
+    };
+    metrics.workloads.evicted(queues, "Preempted");
+    assert_eq!(lines(&metrics, "sluice_evicted_workloads_total").len(), 1);
+    assert!(lines(&metrics, "sluice_local_queue_").is_empty());
 }
 
 /// Prometheus sees how much a series rises, and not to what value it begins.

@@ -72,7 +72,7 @@ impl TrafficSeries {
 
     /// A resource is not watched any more.
     pub fn forget_watch(&self, resource: &str) {
-        self.watch_errors.forget("resource", resource);
+        self.watch_errors.forget(&[("resource", resource)]);
     }
 
     /// An event was dropped.

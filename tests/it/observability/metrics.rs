@@ -98,7 +98,8 @@ async fn a_queue_and_its_jobs_are_measured_until_the_queue_is_gone() -> Result<(
         .await?;
         let reason = ["reason=\"WaitingForQuota\""];
         see_metric(scene, "sluice_pending_workloads_by_reason", &reason, 1.0).await?;
-        see_metric(scene, "sluice_pending_requests", &["resource=\"cpu\""], 1.0).await?;
+        let requested = "sluice_cluster_queue_resource_pending";
+        see_metric(scene, requested, &["resource=\"cpu\""], 1.0).await?;
 
         let runs = scene.find_workload("runs").await?.unwrap_or_default();
         let workload = runs["metadata"]["name"].as_str().unwrap_or_default();
@@ -257,6 +258,8 @@ async fn local_queues_are_measured_where_that_is_asked_for() -> Result<()> {
             ("sluice_local_queue_gate_held_objects", 1.0),
             ("sluice_local_queue_admitted_active_workloads", 1.0),
             ("sluice_local_queue_pending_workloads", 0.0),
+            ("sluice_local_queue_admitted_workloads_total", 1.0),
+            ("sluice_local_queue_admission_wait_time_seconds_count", 1.0),
         ];
         eventually("the series of the LocalQueue", DEADLINE, async || {
             let text = bed.sluice.metrics().await?;

@@ -166,6 +166,43 @@ mod tests {
         assert!(text.contains(&format!("Gated: {message}")), "{text}");
     }
 
+    /// Whoever may write an object, or an event, chooses what it says.
+    #[test]
+    fn nothing_that_objects_and_events_say_moves_the_cursor() {
+        let evil = |what: &str| format!("{what}\u{1b}[2J\r\u{9b}1A\u{7f}");
+        let mut explained = Explained {
+            job: Job {
+                state: State::Gated,
+                queue: evil("main"),
+                message: evil("held"),
+                ..job(&evil("train"), 1)
+            },
+            cluster_queue: Some(evil("team-a")),
+            requests: [(evil("acme.io/gpu"), Quantity(evil("1")))].into(),
+            ahead: vec![evil("Job/first")],
+            told: vec![(evil("PodsReady=False (Waits)"), evil("waits"))],
+            queue: None,
+            explanation: None,
+            start: None,
+            no_estimate: Some(evil("no cluster")),
+        };
+        let now = "2026-03-01T12:00:00Z".parse().unwrap();
+        let check = |text: &str| {
+            let is_bad = |c: char| c.is_control() && c != '\n';
+            assert!(text.contains("[2J") && !text.contains(is_bad), "{text:?}");
+        };
+        check(&text(&explained, now));
+        check(&gated_text(&explained, &["acme.io/budget".to_owned()]));
+        let other = serde_json::json!({"name": evil("w"), "job": {"apiGroup": "", "kind": evil("Job"), "name": evil("j")}});
+        explained.hear(serde_json::json!({
+            "reason": evil("NoMatchingFlavor"), "message": evil("taint"), "lacking": [],
+            "flavors": [{"podSet": evil("main"), "name": evil("spot"), "reason": evil("NoMatchingNodes"), "message": evil("taint")}],
+            "ahead": {"items": [other], "inNamespace": 1, "inOtherNamespaces": 0},
+        }));
+        check(&text(&explained, now));
+        check(&gated_text(&explained, &["acme.io/budget".to_owned()]));
+    }
+
     /// Volcano has a Job, too.
     #[test]
     fn those_ahead_are_told_apart() {

@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 
 use sluice_engine::{
-    Admission, Amount, ByFlavor, ClusterQueue, Event, FlavorName, FlavorQuotas, InactiveReason,
-    LocalQueueKey, NodeName, PendingReason, PodSetAssignment, PreemptionRight, Quota,
-    ResourceGroup, ResourceName, Share, Time, Workload, WorkloadId, WorkloadState,
+    Admission, Amount, ByFlavor, ClusterQueue, CohortStatus, Event, FlavorName, FlavorQuotas,
+    InactiveReason, LocalQueueKey, NodeName, PendingReason, PodSetAssignment, PreemptionRight,
+    Quota, ResourceGroup, ResourceName, Share, Time, Workload, WorkloadId, WorkloadState,
 };
 
 use crate::script::played;
@@ -202,6 +202,29 @@ fn a_cohort_says_what_is_lent_to_it_and_used_of_that() {
     assert_eq!(root.usage, amounts(&used));
     assert_eq!((team.share, root.share), (None, None));
     assert_eq!(status("nothing"), None);
+    let own = |status: &CohortStatus| {
+        let cells = status.configured.values().flat_map(BTreeMap::values);
+        let cells = cells.map(|own| (own.nominal, own.borrowing_limit, own.lending_limit));
+        cells.collect::<Vec<_>>()
+    };
+    let cores = |count: i128| Amount::new(count);
+    assert_eq!(own(&team), [(cores(3), None, Some(cores(2)))]);
+    assert_eq!(own(&root), [(cores(2), None, None)]);
+    assert_eq!((team.parent, root.parent), (Some("root".into()), None));
+}
+
+#[test]
+fn a_cohort_says_what_it_borrows() {
+    let engine = played(
+        "cohort team in=root
+         queue a in=team default.cpu=1
+         queue lender in=root default.cpu=4
+         held x a default.cpu=3
+         decide =>",
+    );
+    let borrowed = |name: &str| engine.cohort_status(&name.into()).unwrap().borrowed;
+    assert_eq!(borrowed("team"), amounts(&[("default", "cpu", 2)]));
+    assert_eq!(borrowed("root"), amounts(&[("default", "cpu", 0)]));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use sluice_crds::{
     POD_GROUP_LABEL, POD_GROUP_TOTAL_ANNOTATION, PRIORITY_CLASS_LABEL, QUEUE_GATE,
     QUEUE_NAME_LABEL, RETRIABLE_IN_GROUP_ANNOTATION,
 };
-use sluice_kinds::aliases::MetadataKey;
+use sluice_kinds::aliases::{FOREIGN_KEYS, ForeignKey, MetadataKey};
 use sluice_kinds::gates::{ADMISSION_GATED_BY, SCHEDULING_GATED_BY};
 use sluice_kinds::problem::fill;
 
@@ -48,76 +48,11 @@ const MAX_EXEC_TIME_SECONDS: &str = "kueue.x-k8s.io/max-exec-time-seconds";
 /// The annotation by which Kueue admits a group of pods before all of them exist.
 const FAST_ADMISSION: &str = "kueue.x-k8s.io/pod-group-fast-admission";
 
-/// A key by which others say what a key of Sluice's own says.
-pub(crate) struct Foreign {
-    /// Where it stands: `labels` or `annotations`.
-    pub(crate) map: &'static str,
-    pub(crate) key: &'static str,
-    /// The field of the configuration that would list it.
-    pub(crate) field: &'static str,
-    pub(crate) own: &'static str,
-}
-
-/// What users of Kueue and Volcano set on jobs and pods.
-pub(crate) const FOREIGN: [Foreign; 8] = [
-    Foreign {
-        map: "labels",
-        key: "kueue.x-k8s.io/queue-name",
-        field: "queueLabelAliases",
-        own: QUEUE_NAME_LABEL,
-    },
-    Foreign {
-        map: "labels",
-        key: "kueue.x-k8s.io/priority-class",
-        field: "priorityClassLabelAliases",
-        own: PRIORITY_CLASS_LABEL,
-    },
-    Foreign {
-        map: "labels",
-        key: "kueue.x-k8s.io/pod-group-name",
-        field: "podGroupNameLabelAliases",
-        own: POD_GROUP_LABEL,
-    },
-    Foreign {
-        map: "annotations",
-        key: "kueue.x-k8s.io/pod-group-total-count",
-        field: "podGroupTotalCountAnnotationAliases",
-        own: POD_GROUP_TOTAL_ANNOTATION,
-    },
-    Foreign {
-        map: "annotations",
-        key: "kueue.x-k8s.io/job-min-parallelism",
-        field: "minParallelismAnnotationAliases",
-        own: MIN_PARALLELISM_ANNOTATION,
-    },
-    Foreign {
-        map: "annotations",
-        key: "kueue.x-k8s.io/retriable-in-group",
-        field: "retriableInGroupAnnotationAliases",
-        own: RETRIABLE_IN_GROUP_ANNOTATION,
-    },
-    Foreign {
-        map: "annotations",
-        key: "scheduling.volcano.sh/queue-name",
-        field: "queueAnnotationAliases",
-        own: QUEUE_NAME_LABEL,
-    },
-    Foreign {
-        map: "annotations",
-        key: "scheduling.volcano.sh/queue-allocation-gate",
-        field: "queueGateAliases",
-        own: QUEUE_GATE,
-    },
-];
-
 /// Keys of others that stand for nothing here.
 pub(super) fn without_alias(object: &Value, policy: &Policy) -> Vec<String> {
-    let is_there = |foreign: &&Foreign| entry(object, foreign.map, foreign.key).is_some();
-    let is_alias = |foreign: &Foreign| {
-        let key = match foreign.map {
-            "labels" => MetadataKey::Label(foreign.key.to_owned()),
-            _ => MetadataKey::Annotation(foreign.key.to_owned()),
-        };
+    let is_there = |foreign: &&ForeignKey| entry(object, foreign.map, foreign.key).is_some();
+    let is_alias = |foreign: &ForeignKey| {
+        let key = foreign.metadata_key();
         policy.key_aliases().all().any(|other| *other == key)
             || policy
                 .queue_labels()
@@ -125,15 +60,16 @@ pub(super) fn without_alias(object: &Value, policy: &Policy) -> Vec<String> {
                 .any(|label| label == foreign.key)
             || policy.queue_gates().contains(foreign.key)
     };
-    let foreign = FOREIGN.iter().filter(is_there);
+    let foreign = FOREIGN_KEYS.iter().filter(is_there);
     foreign
         .filter(|foreign| !is_alias(foreign))
         .map(|foreign| {
-            let Foreign {
+            let ForeignKey {
                 map,
                 key,
                 field,
                 own,
+                ..
             } = foreign;
             let has_own = MAPS.iter().any(|map| entry(object, map, own).is_some());
             let advice = if has_own {
@@ -234,7 +170,7 @@ fn entry<'a>(object: &'a Value, map: &str, key: &str) -> Option<&'a Value> {
 
 /// Whether a key is one that others write and Sluice knows.
 fn is_of_another(key: &str) -> bool {
-    FOREIGN.iter().any(|foreign| foreign.key == key)
+    FOREIGN_KEYS.iter().any(|foreign| foreign.key == key)
 }
 
 /// How many letters have to be added, removed or replaced to make one text of the other: of long ones, too many.

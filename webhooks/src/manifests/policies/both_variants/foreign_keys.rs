@@ -6,6 +6,7 @@
 
 use k8s_openapi::api::admissionregistration::v1::{ParamKind, ParamRef};
 use sluice_crds::{ENFORCEMENT_LABEL, GROUP};
+use sluice_kinds::aliases::{FOREIGN_KEYS, ForeignKey};
 use sluice_kinds::gates::GATE_ANNOTATIONS;
 
 use crate::manifests::cel::metadata::is_owned;
@@ -15,7 +16,6 @@ use crate::manifests::declared::DECLARED;
 use crate::manifests::options::Options;
 use crate::manifests::policies::policy::{Rules, Validating};
 use crate::manifests::webhook_rules::rule;
-use crate::rules::advice::keys::{FOREIGN, Foreign};
 
 const MAPS: [&str; 2] = ["labels", "annotations"];
 
@@ -35,7 +35,7 @@ pub(super) fn policy(options: &Options) -> Validating {
     // Where a queue is required, the webhooks are asked about every object.
     let is_managed =
         format!("'{ENFORCEMENT_LABEL}' in namespaceObject.metadata.?labels.orValue({{}})");
-    let problems: Vec<_> = FOREIGN.iter().map(problem).collect();
+    let problems: Vec<_> = FOREIGN_KEYS.iter().map(problem).collect();
     let made = |group: &str, resources: &[&str]| {
         let resources = resources.iter().map(ToString::to_string).collect();
         rule(group, "v1", &["CREATE"], resources, "Namespaced")
@@ -72,7 +72,7 @@ pub(super) fn policy(options: &Options) -> Validating {
 
 /// CEL, a list: the keys that stand in this map.
 fn keys(map: &str) -> String {
-    let of_map = FOREIGN.iter().filter(|foreign| foreign.map == map);
+    let of_map = FOREIGN_KEYS.iter().filter(|foreign| foreign.map == map);
     texts(of_map.map(|foreign| foreign.key))
 }
 
@@ -82,12 +82,13 @@ fn exists(map: &str, is_so: &str) -> String {
 }
 
 /// CEL, a list: that the object has this key, and that no condition names it.
-fn problem(foreign: &Foreign) -> String {
-    let Foreign {
+fn problem(foreign: &ForeignKey) -> String {
+    let ForeignKey {
         map,
         key,
         field,
         own,
+        ..
     } = foreign;
     let is_alias = format!(
         "params.?webhooks.orValue([]).exists(w, w.?matchConditions.orValue([]).exists(c, c.expression.contains('{key}')))"

@@ -1,23 +1,28 @@
 //! The levels of queues and cohorts, and how JobKinds stand, as metrics have them: gathered once a second. What takes a
 //! moment for each pending workload is counted every ten seconds.
+//!
+//! Must not know what users are told by events and conditions, nor clients.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod cohorts;
+mod gates;
+mod local_queues;
+mod units;
 
-use sluice_crds::quantity::NANOS;
+use std::collections::BTreeMap;
+
 use sluice_crds::{ConditionType, not_queued};
-use sluice_engine::{
-    Amount, ByFlavor, ClusterQueueName, CohortName, Engine, LocalQueueKey, QueueQuota, QueueStatus,
-    ResourceName, Share,
-};
+use sluice_engine::{ClusterQueueName, CohortName, LocalQueueKey, QueueQuota, QueueStatus};
 
-use super::{gate_levels, job_kinds};
+use self::cohorts::Cohorts;
+use self::units::{ratio, units};
+use super::job_kinds;
 use crate::cache::cluster::Kept;
 use crate::cache::conditions;
 use crate::controller::Controller;
-use crate::plan::pod::queue_of;
+use crate::plan::pod::local_queue_of;
 use crate::plan::status::queues::requested;
 use crate::process::metrics::Gathered;
-use crate::process::metrics::definitions::{self, Definition};
+use crate::process::metrics::definitions;
 
 /// Pending workloads are told apart every so many seconds.
 const TOLD_APART_EVERY: u64 = 10;
@@ -29,6 +34,8 @@ pub struct Levels {
     admissible: BTreeMap<String, usize>,
     /// How many are pending, by ClusterQueue and reason.
     by_reason: BTreeMap<(String, String), usize>,
+    /// The same by LocalQueue, if these have metrics.
+    local_by_reason: BTreeMap<(LocalQueueKey, String), usize>,
     /// Whether there are metrics of LocalQueues.
     local_queue_metrics: bool,
 }
@@ -41,6 +48,16 @@ impl Levels {
             ..Self::default()
         }
     }
+
+    /// Counts a pending workload of a ClusterQueue and LocalQueue.
+    fn count_reason(&mut self, cluster_queue: &str, local_queue: LocalQueueKey, reason: &str) {
+        let key = (cluster_queue.to_owned(), reason.to_owned());
+        *self.by_reason.entry(key).or_default() += 1;
+        if self.local_queue_metrics {
+            let key = (local_queue, reason.to_owned());
+            *self.local_by_reason.entry(key).or_default() += 1;
+        }
+    }
 }
 
 impl Controller {
@@ -50,29 +67,40 @@ impl Controller {
             self.tell_pending_apart();
         }
         let mut gathered = Gathered::default();
-        let mut cohorts: BTreeSet<CohortName> = BTreeSet::new();
-        cohorts.extend(self.cluster.cohorts.keys().map(|name| name.as_str().into()));
+        let mut cohorts = Cohorts::default();
+        for name in self.cluster.cohorts.keys() {
+            cohorts.note(&self.engine, &name.as_str().into());
+        }
         for name in self.cluster.queues.keys() {
             self.metrics.workloads.queue_exists(name);
             let queue = ClusterQueueName::from(name.as_str());
             let known = (self.engine.queue_status(&queue)).zip(self.engine.queue_quota(&queue));
             if let Some((status, quota)) = known {
                 self.gather_queue(&mut gathered, name, &status, &quota);
-                cohorts.extend(quota.cohort);
+                if let Some(cohort) = &quota.cohort {
+                    cohorts.note(&self.engine, cohort);
+                    cohorts.add(cohort, &status);
+                }
+                let root = quota
+                    .cohort
+                    .as_ref()
+                    .and_then(|cohort| cohorts.root(cohort));
+                let [cohort, root] = [&quota.cohort, &root]
+                    .map(|cohort| cohort.as_ref().map_or("", CohortName::as_str));
+                let labels = [name, cohort, root];
+                gathered.count(&definitions::CLUSTER_QUEUE_INFO, &labels, 1);
             }
         }
+        cohorts.gather(&mut gathered);
         for ((queue, reason), count) in &self.levels.by_reason {
             if self.cluster.queues.contains_key(queue) {
                 gathered.count(&definitions::PENDING_BY_REASON, &[queue, reason], *count);
             }
         }
-        for cohort in cohorts {
-            gather_cohort(&mut gathered, &self.engine, &cohort);
-        }
         if self.levels.local_queue_metrics {
             self.gather_local_queues(&mut gathered);
         }
-        gate_levels::gather(
+        gates::gather(
             &mut gathered,
             &self.cluster,
             &self.objects,
@@ -91,8 +119,10 @@ impl Controller {
                 .admissible(&ClusterQueueName::from(name.as_str()));
             (name.clone(), count)
         });
-        let admissible = admissible.collect();
-        let mut by_reason = BTreeMap::<_, usize>::new();
+        let mut levels = Levels {
+            admissible: admissible.collect(),
+            ..Levels::new(self.levels.local_queue_metrics)
+        };
         for (key, record) in self.objects.workloads() {
             if record.status.admission.is_some() || record.is_finished() || record.owner.is_none() {
                 continue;
@@ -105,24 +135,21 @@ impl Controller {
             if !record.spec.active || not_queued::ALL.contains(&reason) {
                 continue;
             }
-            let count = by_reason.entry((queue.to_owned(), reason.to_owned()));
-            *count.or_default() += 1;
+            levels.count_reason(queue, record.local_queue(key), reason);
         }
         for (uid, reason) in self.pending_reasons.of_pods() {
             let known = self.objects.pods.of(uid);
             let Some((key, pod)) = known.filter(|(_, pod)| pod.waits_for_quota_alone()) else {
                 continue;
             };
-            let local_queue =
-                queue_of(pod).map(|queue| LocalQueueKey::new(key.namespace.clone(), queue));
-            let queue = local_queue.and_then(|queue| self.cluster.cluster_queue_of(&queue));
-            if let Some(queue) = queue {
-                let count = by_reason.entry((queue.to_owned(), reason.to_owned()));
-                *count.or_default() += 1;
+            let Some(local_queue) = local_queue_of(key, pod) else {
+                continue;
+            };
+            if let Some(queue) = self.cluster.cluster_queue_of(&local_queue) {
+                levels.count_reason(queue, local_queue.clone(), reason);
             }
         }
-        self.levels.admissible = admissible;
-        self.levels.by_reason = by_reason;
+        self.levels = levels;
     }
 
     fn gather_queue(
@@ -188,69 +215,5 @@ impl Controller {
         if let Some(share) = status.share {
             gathered.set(&definitions::QUEUE_SHARE, &[cohort, name], ratio(share));
         }
-    }
-
-    fn gather_local_queues(&self, gathered: &mut Gathered) {
-        for (key, kept) in &self.cluster.local_queues {
-            let Some(status) = self.engine.local_queue_status(key) else {
-                continue;
-            };
-            let labels = [&*key.namespace, &*key.name];
-            gathered.count(&definitions::LOCAL_PENDING, &labels, status.pending);
-            gathered.count(&definitions::LOCAL_RESERVING, &labels, status.reserving);
-            gathered.count(&definitions::LOCAL_ADMITTED, &labels, status.admitted);
-            let is_active = status.active.is_ok() && !kept.is_broken();
-            for (word, is) in [("True", is_active), ("False", !is_active)] {
-                let labels = [&*key.namespace, &*key.name, word];
-                gathered.count(&definitions::LOCAL_STATUS, &labels, usize::from(is));
-            }
-            for (flavor, resources) in &status.usage {
-                for (resource, usage) in resources {
-                    let labels = [labels[0], labels[1], flavor.as_str(), resource.as_str()];
-                    gathered.set(&definitions::LOCAL_USAGE, &labels, units(usage.total));
-                    gathered.set(
-                        &definitions::LOCAL_RESERVED,
-                        &labels,
-                        units(usage.reserved()),
-                    );
-                }
-            }
-        }
-    }
-}
-
-fn gather_cohort(gathered: &mut Gathered, engine: &Engine, cohort: &CohortName) {
-    let Some(status) = engine.cohort_status(cohort) else {
-        return;
-    };
-    let mut gather = |definition: &'static Definition, amounts: &ByFlavor<Amount>| {
-        for (flavor, resources) in amounts {
-            for (resource, amount) in resources {
-                let resource: &ResourceName = resource;
-                let labels = [cohort.as_str(), flavor.as_str(), resource.as_str()];
-                gathered.set(definition, &labels, units(*amount));
-            }
-        }
-    };
-    gather(&definitions::COHORT_QUOTA, &status.quota);
-    gather(&definitions::COHORT_USAGE, &status.usage);
-    if let Some(share) = status.share {
-        gathered.set(&definitions::COHORT_SHARE, &[cohort.as_str()], ratio(share));
-    }
-}
-
-/// An amount in units of its resource.
-#[expect(clippy::cast_precision_loss, reason = "a metric is a float")]
-fn units(amount: Amount) -> f64 {
-    amount.get() as f64 / NANOS as f64
-}
-
-/// A share as a part of one.
-#[expect(clippy::cast_precision_loss, reason = "a metric is a float")]
-fn ratio(share: Share) -> f64 {
-    if share.is_unlimited() {
-        f64::INFINITY
-    } else {
-        share.billionths() as f64 / 1e9
     }
 }
