@@ -221,7 +221,7 @@ pub(super) fn evict_missing_class(
     key: &WorkloadKey,
     record: &WorkloadRecord,
     missing: &[Problem],
-    now: Now,
+    now: Present,
 ) -> Plan {
     let message = format!(
         "The job would hold quota without pods: {}",

@@ -9,7 +9,7 @@ use sluice_crds::{ENFORCEMENT_LABEL, QUEUE_NAME_LABEL};
 use sluice_kinds::{CompiledKind, gates};
 use sluice_webhooks::GroupVersionKind;
 
-use super::judge::{ObjectFate, Judge};
+use super::judge::{Judge, ObjectFate};
 use crate::cluster::Resource;
 
 /// Kinds without a JobKind whose pods are judged with an object that is listed, or are never judged.
@@ -76,7 +76,9 @@ pub(super) struct Auditor {
 impl Auditor {
     /// One for these namespaces and kinds.
     pub(super) fn new(namespaces: NamespaceLabels, kinds: &[Kind], judge: Judge) -> Self {
-        let declared = kinds.iter().filter(|kind| kind.counts == CountingLabel::Own);
+        let declared = kinds
+            .iter()
+            .filter(|kind| kind.counts == CountingLabel::Own);
         let name = |kind: &Kind| {
             (
                 kind.resource.api.group.clone(),
@@ -108,7 +110,9 @@ impl Auditor {
                 ObjectState::MadeBy(owner.to_owned())
             }
             // Of a pod: the worker StatefulSets of a LeaderWorkerSet. What the pod belongs to is listed.
-            (CountingLabel::OfTemplate(_), Some(_)) | (CountingLabel::Own, Some("Pod")) => return None,
+            (CountingLabel::OfTemplate(_), Some(_)) | (CountingLabel::Own, Some("Pod")) => {
+                return None;
+            }
             _ if is_held(object) => ObjectState::Held,
             _ => self.would_be(kind, &namespace, object),
         };

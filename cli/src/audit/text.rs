@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::finding::{UnqueuedObject, ObjectState};
+use super::finding::{ObjectState, UnqueuedObject};
 use super::judge::ObjectFate;
 use super::outcome::AuditError;
 use crate::cluster::Format;
@@ -26,7 +26,10 @@ struct Row<'a> {
 }
 
 /// The findings in the form that was asked for.
-pub(super) fn shown(findings: &[UnqueuedObject], format: Option<Format>) -> Result<String, AuditError> {
+pub(super) fn shown(
+    findings: &[UnqueuedObject],
+    format: Option<Format>,
+) -> Result<String, AuditError> {
     let unprintable = |error: &dyn std::error::Error| AuditError::Unprintable(error.to_string());
     let rows: Vec<Row<'_>> = findings.iter().map(Row::of).collect();
     match format {
@@ -137,7 +140,12 @@ mod tests {
                 "spec.jobTemplate.metadata",
                 ObjectState::WouldBe(ObjectFate::Held),
             ),
-            finding("pod/x", None, "metadata", ObjectState::MadeBy("Train".to_owned())),
+            finding(
+                "pod/x",
+                None,
+                "metadata",
+                ObjectState::MadeBy("Train".to_owned()),
+            ),
             finding(
                 "pod/y",
                 None,

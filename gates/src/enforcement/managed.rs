@@ -165,14 +165,14 @@ impl ManagedNamespaces {
     pub fn for_some_author(self) -> Self {
         let exceptions = self.exceptions.into_iter();
         Self {
-            exceptions: exceptions.map(CompiledException::of_some_author).collect(),
+            exceptions: exceptions.map(CompiledEnforcementException::of_some_author).collect(),
             ..self
         }
     }
 
     /// Whether an exception depends on the priorities of objects.
     pub fn reads_priority(&self) -> bool {
-        (self.exceptions.iter()).any(CompiledException::reads_priority)
+        (self.exceptions.iter()).any(CompiledEnforcementException::reads_priority)
     }
 
     /// The selector of the configuration, if it manages anything.

@@ -507,7 +507,7 @@ async fn a_job_that_is_gone_has_left_no_more_pods_than_it_was_admitted_with() {
             }),
         );
         play.list_jobs([]);
-        play.answer(|_| Found::Gone);
+        play.answer(|_| FoundOwner::Gone);
         play.cycle();
         let usage = |pod| play.usage(pod, "a");
         assert_eq!(usage("oldest"), [false, true], "{labels} {owner:?}");

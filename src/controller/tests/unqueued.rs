@@ -2,10 +2,10 @@
 
 use super::pod_usage::{owned_by, running};
 use super::*;
-use crate::api::lookup::{FoundOwner, FoundJob};
+use crate::api::lookup::{FoundJob, FoundOwner};
 use crate::controller::intake::owners::OwnerAnswer;
-use crate::plan::JobPurpose;
 use crate::controller::intake::rereads::ReadAgain;
+use crate::plan::JobPurpose;
 use crate::visibility::{State, WorkloadRef};
 
 impl Play {

@@ -132,7 +132,14 @@ fn jobs_without_a_queue_are_found() {
     let complete = || json!({"status": {"conditions": [{"type": "Complete", "status": "True"}]}});
     let of_cron = owned("batch/v1", "CronJob");
     check(&[
-        ("alone", job, none(), none(), None, Would(ObjectFate::Ignored)),
+        (
+            "alone",
+            job,
+            none(),
+            none(),
+            None,
+            Would(ObjectFate::Ignored),
+        ),
         (
             "by default",
             job,
@@ -349,9 +356,21 @@ fn the_configuration_says_what_is_required() {
         ("", None, ObjectFate::Ignored),
         ("unlabelled: Refuse", None, ObjectFate::Ignored),
         ("selector: {}", None, ObjectFate::Held),
-        ("selector: {}, unlabelled: Refuse", None, ObjectFate::Refused),
-        ("selector: {}, unlabelled: Default", None, ObjectFate::Queued),
-        ("selector: {}, unlabelled: Ignore", None, ObjectFate::Ignored),
+        (
+            "selector: {}, unlabelled: Refuse",
+            None,
+            ObjectFate::Refused,
+        ),
+        (
+            "selector: {}, unlabelled: Default",
+            None,
+            ObjectFate::Queued,
+        ),
+        (
+            "selector: {}, unlabelled: Ignore",
+            None,
+            ObjectFate::Ignored,
+        ),
         (
             "selector: {}, unlabelled: Refuse",
             Some("Default"),
@@ -369,7 +388,11 @@ fn the_configuration_says_what_is_required() {
             ObjectFate::Refused,
         ),
         ("unlabelled: Refuse", Some("DryRun"), ObjectFate::Refused),
-        ("selector: {matchLabels: {team: a}}", None, ObjectFate::Ignored),
+        (
+            "selector: {matchLabels: {team: a}}",
+            None,
+            ObjectFate::Ignored,
+        ),
     ] {
         assert_eq!(
             job(fields, label),
