@@ -200,6 +200,7 @@ impl Answers {
     }
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "errors are mapped by it")]
 fn failed(why: impl ToString) -> Unanswered {
     Unanswered::Failed(why.to_string())
 }
