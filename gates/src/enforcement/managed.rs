@@ -165,7 +165,9 @@ impl ManagedNamespaces {
     pub fn for_some_author(self) -> Self {
         let exceptions = self.exceptions.into_iter();
         Self {
-            exceptions: exceptions.map(CompiledEnforcementException::of_some_author).collect(),
+            exceptions: exceptions
+                .map(CompiledEnforcementException::of_some_author)
+                .collect(),
             ..self
         }
     }

@@ -150,30 +150,25 @@ impl Controller {
         let class = after.spec.priority_class_ref.as_ref();
         let class = class.map_or("", |class| class.name.as_str());
         let since = |at: Option<Timestamp>| at.map_or(Duration::ZERO, |at| self.since(at));
+        let metrics = &self.metrics.workloads;
         match turn {
             Transition::Admitted => {
-                let waited = since(before.waits_since());
-                self.metrics.workloads.admitted(queues, class, waited);
+                metrics.admitted(queues, class, since(before.waits_since()));
             }
             Transition::Ready => {
                 let admitted = transition::admitted_at(after);
                 let waited = since(before.waits_since());
-                self.metrics
-                    .workloads
-                    .ready(queues, class, waited, since(admitted));
+                metrics.ready(queues, class, waited, since(admitted));
             }
             Transition::Evicted { reason, preempted } => {
-                self.metrics.workloads.evicted(queues, reason);
+                metrics.evicted(queues, reason);
                 if let Some(right) = preempted {
-                    self.metrics.workloads.preempted(queue, right);
+                    metrics.preempted(queue, right);
                 }
             }
-            Transition::Deactivated { reason } => self.metrics.workloads.deactivated(queue, reason),
+            Transition::Deactivated { reason } => metrics.deactivated(queue, reason),
             Transition::Finished { reason } if after.status.admission.is_some() => {
-                let after = since(after.created);
-                self.metrics
-                    .workloads
-                    .finished(queues, class, reason, after);
+                metrics.finished(queues, class, reason, since(after.created));
             }
             Transition::Finished { .. } | Transition::Requeued { .. } | Transition::Reactivated => {
             }

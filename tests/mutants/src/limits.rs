@@ -50,8 +50,8 @@ pub(crate) static MUTANTS: &[Mutant] = &[
         "evictions by deactivation are not counted",
         "src/controller/reports/turns.rs",
         (
-            "self.metrics.workloads.evicted(queue, reason);\n                if let Some(right) = preempted {",
-            "if let Some(right) = preempted {\n                    self.metrics.workloads.evicted(queue, reason);",
+            "metrics.evicted(queues, reason);\n                if let Some(right) = preempted {",
+            "if let Some(right) = preempted {\n                    metrics.evicted(queues, reason);",
         ),
         Cluster("an_eviction_by_deactivation_is_counted"),
     ),
