@@ -41,8 +41,9 @@ impl From<QueueOrder> for HeadOrder {
 /// From where a head borrows.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum BorrowingPath {
-    /// The height of the lowest node above it, its queue included, that would stay within its quota. It is counted from
-    /// below, so that a queue gains nothing by its depth alone. Kueue has the same order.
+    /// The height of the lowest node above it, its queue included, that would stay within its quota of a resource: the
+    /// largest of those of all resources. It is counted from below, so that a queue gains nothing by its depth alone. Kueue
+    /// has the same order.
     Plain(usize),
     /// With fair sharing: whether the cohorts below the root and the queue, from the root down, would be above their quota,
     /// and their shares. Only paths of the same length are compared.
@@ -81,13 +82,13 @@ impl BorrowingPath {
         node: NodeId,
         requested: &RequestedUsage,
     ) -> Self {
-        let mut above_quota = Levels::default();
-        for (cell, amount) in requested {
-            above_quota = above_quota.or(quota.levels_above_quota(node, *cell, *amount));
-        }
+        let levels = (requested.iter())
+            .map(|(cell, amount)| quota.levels_above_quota(node, *cell, *amount));
         if settings.fair_sharing.is_none() {
-            return Self::of(settings, quota, node, above_quota);
+            let heights = levels.map(|above_quota| quota.height_of_lender(node, above_quota));
+            return Self::Plain(heights.max().unwrap_or(0));
         }
+        let above_quota = levels.fold(Levels::default(), Levels::or);
         for (cell, amount) in requested {
             quota.add_usage(View::Planned, node, *cell, *amount);
         }

@@ -73,8 +73,8 @@ type Turn = (bool, Order);
 type Order = (Reverse<i32>, i64, WorkloadId);
 
 /// For the nodes below the root down to the queue: whether it would use more than is its own, and with
-/// fair sharing its share by then.
-type Path = Vec<(bool, i128)>;
+/// fair sharing its share by then. And from how far it would borrow.
+type Path = (Vec<(bool, i128)>, usize);
 
 /// What there is room for in a tree, and who holds something of it.
 struct Views {
@@ -489,11 +489,8 @@ impl Oracle {
             }
         }
         let without_shares =
-            |(path, turn, queue, _): &(Path, Turn, ClusterQueueName, AssignmentResult)| {
-                // From how far it borrows: the height of the first that uses no more than is its own.
-                let over = path.iter().rev().take_while(|(over, _)| *over).count();
-                let lender = tree.path(tree.queue(queue).unwrap())[over];
-                (tree.height(lender), turn.clone())
+            |((_, height), turn, _, _): &(Path, Turn, ClusterQueueName, AssignmentResult)| {
+                (*height, turn.clone())
             };
         let other = offers.iter().map(without_shares).min();
         let best = if self.settings.fair_sharing.is_some() {
@@ -521,21 +518,28 @@ impl Oracle {
             .position(|(_, _, queue, _)| tree.queue(queue) == Some(node));
         let children = tree.nodes[node].children.iter();
         let winners = children.filter_map(|child| Self::winner(tree, offers, *child, level + 1));
-        let stands = |number: &usize| (offers[*number].0[level], offers[*number].1.clone());
+        let stands = |number: &usize| (offers[*number].0.0[level], offers[*number].1.clone());
         own.or_else(|| winners.min_by_key(stands))
     }
 
-    /// How the nodes on the way down to a queue would stand, if it were charged.
+    /// How the nodes on the way down to a queue would stand, if it were charged, and from how far it would borrow: of each
+    /// of what it is charged, the height of the first node that uses no more than is its own.
     fn stands(&self, tree: &Tree, planned: &View, queue: usize, charge: &Charge) -> Path {
         let with = planned.with(queue, charge);
         let is_fair = self.settings.fair_sharing.is_some();
         let mut path = tree.path(queue);
+        let height_of_lender = |cell: usize| {
+            let lender = (path.iter()).find(|node| !tree.is_above(&with, **node, [cell]));
+            tree.height(*lender.or(path.last()).unwrap())
+        };
+        let height = charge.keys().map(|cell| height_of_lender(*cell)).max();
         path.pop();
         let stand = |node| {
             let over = tree.is_above(&with, node, charge.keys().copied());
             (over, if is_fair { tree.share(&with, node) } else { 0 })
         };
-        path.into_iter().rev().map(stand).collect()
+        let standing = path.into_iter().rev().map(stand).collect();
+        (standing, height.unwrap_or(0))
     }
 
     /// Who waits in a queue and is considered at all, in the order in which that is done.

@@ -220,6 +220,24 @@ fn a_queue_nearer_the_root_goes_first_only_if_nobody_else_keeps_to_its_quota() {
     script("cpu=3", "low");
 }
 
+/// Its memory is its queue's own, though its cohort is above its quota of memory: the cohort lends it CPUs alone.
+#[test]
+fn from_how_far_a_head_borrows_is_judged_for_each_resource() {
+    check(
+        "cohort r
+         cohort left in=r default.cpu=4
+         cohort right in=r default.cpu=4
+         queue x in=left default.cpu=0 default.memory=4
+         queue y in=left default.cpu=0 default.memory=0
+         queue p in=right default.cpu=0 default.memory=4
+         queue lender in=r default.cpu=0 default.memory=10
+         held y1 y default.memory=6
+         job xx x priority=10 cpu=2 memory=1
+         job px p cpu=2 memory=1
+         decide => xx px",
+    );
+}
+
 #[test]
 fn whoever_keeps_to_the_quota_of_its_queue_comes_before_a_borrower_of_another_branch() {
     check(
