@@ -43,6 +43,7 @@ pub(super) fn plan_admitted(
     let Ok(pod_sets) = &reading.pod_sets else {
         return evict_changed(workload_key, record, *now);
     };
+    let brings_pod_set = workload::brings_pod_set(record, pod_sets);
     let pod_sets = &*workload::by_admitted_names(record, pod_sets);
     // While it has pods they need their quota: nobody would stop them.
     if !reading.refusals.is_empty() && situation.live_pods == 0 {
@@ -73,7 +74,9 @@ pub(super) fn plan_admitted(
         return evict_from_queue(workload_key, record, *now);
     }
     let is_covered = workload::covers(record, pod_sets, fit);
-    if !is_covered || (is_to_be_released && progress::wants_reclaimed(record, pod_sets)) {
+    let wants_reclaimed = is_to_be_released && progress::wants_reclaimed(record, pod_sets);
+    // The pods of a set that a new one has replaced run on where nobody deletes them.
+    if brings_pod_set || !is_covered || wants_reclaimed {
         return evict_changed(workload_key, record, *now);
     }
     // What its pods use could not be seen any more.
