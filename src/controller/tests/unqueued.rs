@@ -79,7 +79,7 @@ async fn what_waited_when_it_was_deleted_does_not_run() {
     assert!(writes.iter().any(is_suspended), "{writes:?}");
 }
 
-fn member() -> Value {
+pub(super) fn member() -> Value {
     json!({
         "apiVersion": "v1", "kind": "Pod",
         "metadata": {
