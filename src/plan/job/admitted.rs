@@ -140,6 +140,7 @@ fn running(
     let told = Told {
         ready: reading.ready.as_ref().ok().copied().flatten(),
         lacks_pods: situation.lacks_pods,
+        hides_pods: reading.has_status && reading.active && !situation.shows_pods,
         pod_sets,
         counts_pods: situation.job.hold == Hold::Suspend,
         live_pods_of_set: situation.live_pods_of_set,
