@@ -73,7 +73,8 @@ impl Controller {
     /// Counts states that must not occur, and tells of them.
     fn judge_violations(&mut self) {
         let (found, by_engine) = (invariants::found(), self.engine.invariant_violations());
-        let is_new = (self.metrics.process).violations(found.saturating_add(by_engine));
+        let all = invariants::found_with_webhooks().saturating_add(by_engine);
+        let is_new = (self.metrics.process).violations(all);
         match self.violations.judge(found, by_engine, self.now) {
             Remedy::Wait(left) if is_new => error!(
                 "an invariant was violated, and quota may be given twice: the term ends in {} s, so that the next leader builds its state anew; report this with the log",

@@ -21,7 +21,7 @@ use sluice_kinds::view::{Finished, LabelledQueue};
 
 use self::changes::GroupChange;
 use self::members::{counted, pod_sets};
-pub use self::members::{gates_left, is_ready, present, role_of};
+pub use self::members::{gates_left, is_ready, members, present, role_of};
 use crate::cache::conditions;
 use crate::cache::{GroupKey, PodKey, PodRecord, WorkloadKey, WorkloadRecord};
 use crate::plan::eviction_steps::requeue;
@@ -72,7 +72,7 @@ pub struct GroupSituation<'a> {
     pub succeeded_and_gone: &'a BTreeMap<String, u32>,
     /// Whether its pods may come again, if it has none.
     pub absence: Absence,
-    /// Its priority, or why that can't be known.
+    /// Its priority if this is its oldest pod, or why that can't be known.
     pub priority: &'a dyn Fn(&PodRecord) -> Result<Priority, NoPriority>,
     /// How long it backs off after it has given its quota back, if it has to.
     pub backoff: &'a dyn Fn(&WorkloadRecord) -> Backoff,

@@ -34,6 +34,8 @@ pub struct Told<'a> {
     pub ready: Option<bool>,
     /// Whether it should have pods, and has had none for long.
     pub lacks_pods: bool,
+    /// Whether its controller works on it, and its pods may lack the label by which they are seen.
+    pub hides_pods: bool,
     /// Its pod sets.
     pub pod_sets: &'a [PodSetView],
     /// Whether fewer pods than were admitted mean less quota: its pods come and go as its count says.
@@ -165,7 +167,8 @@ fn readiness(known: &[Condition], is_ready: bool) -> Option<ConditionUpdate> {
     })
 }
 
-/// What `PodsReady` is to say of a job whose pods have never been ready: that it has none, and that it has some after all.
+/// What `PodsReady` is to say of a job whose pods have never been ready: that it has none, and that it has some after all,
+/// or may have some.
 fn absence(known: &[Condition], told: &Told<'_>) -> Option<ConditionUpdate> {
     let known = conditions::find(known, ConditionType::PodsReady)?;
     if known.reason == WAIT_FOR_START && told.lacks_pods {
@@ -178,7 +181,8 @@ fn absence(known: &[Condition], told: &Told<'_>) -> Option<ConditionUpdate> {
     }
     let mut sets = told.pod_sets.iter();
     let has_pods = sets.any(|set| 0 < (told.live_pods_of_set)(&set.name).all);
-    (known.reason == event::NO_PODS && has_pods).then(not_started)
+    let may_have_pods = has_pods || told.hides_pods && !told.lacks_pods;
+    (known.reason == event::NO_PODS && may_have_pods).then(not_started)
 }
 
 /// What is told of a job that should have pods, and has had none for long.

@@ -130,6 +130,16 @@ pub fn covers(record: &WorkloadRecord, pod_sets: &[PodSetView], fit: Fit) -> boo
     })
 }
 
+/// Whether a job has a pod set that it was not admitted with, and that its user may have brought in. One that every object
+/// of its kind has is new because its JobKind was edited.
+pub fn brings_pod_set(record: &WorkloadRecord, pod_sets: &[PodSetView]) -> bool {
+    let is_recorded =
+        |view: &PodSetView| (record.spec.pod_sets.iter()).any(|set| set.name == *view.name);
+    pod_sets
+        .iter()
+        .any(|view| !view.is_fixed && !is_recorded(view))
+}
+
 /// The pod sets of an admitted job, by the names that they were admitted by: its JobKind may name them otherwise by now.
 /// Those that are new take the names that are gone, in their order.
 pub fn by_admitted_names<'a>(

@@ -1,6 +1,6 @@
 //! States that must not occur outside of the engine, which counts its own. Each is logged and counted in
 //! `sluice_invariant_violations_total`; builds with debug assertions panic. What to do instead is the caller's. The
-//! controller counts its own here too.
+//! controller counts its own here too, and once more apart.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -16,7 +16,7 @@ pub use add::{missing, with};
 pub use annotations::*;
 pub use gate_name::{GATE_BYTES_MAX, Gate};
 pub use lift::without;
-pub use record::{GateRecord, Lifted, OF_GATES};
+pub use record::{GateRecord, Lifted, OF_GATES, OF_RELEASE};
 pub(crate) use scheduling::stable_hash;
 pub use scheduling::{QueueGates, gates_removed, propagated};
 pub use without_sluice::StillHeld;

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use sluice_crds::{
-    DEACTIVATED_BY_ANNOTATION, EXPIRED_GATES_ANNOTATION, GATE_FAILURES_ANNOTATION,
-    LIFTED_GATES_ANNOTATION,
+    DEACTIVATED_BY_ANNOTATION, EXPIRED_GATES_ANNOTATION, GATE_FAILURES_ANNOTATION, HELD_ANNOTATION,
+    LIFTED_GATES_ANNOTATION, RELEASED_ANNOTATION,
 };
 
 use super::annotations::GATES_MAX;
@@ -20,6 +20,8 @@ pub const OF_GATES: [&str; 4] = [
     DEACTIVATED_BY_ANNOTATION,
     GATE_FAILURES_ANNOTATION,
 ];
+/// The annotations that tell whether the object waits or was released.
+pub const OF_RELEASE: [&str; 2] = [HELD_ANNOTATION, RELEASED_ANNOTATION];
 /// Longest name of a user that is kept, in bytes.
 const USER_BYTES_MAX: usize = 253;
 /// What stands in the name of a user for what would need an escape.

@@ -395,6 +395,7 @@ fn read(
     Some(PodSetView {
         reclaimable,
         is_assumed,
+        is_fixed: template.rule.is_fixed(),
         ..view
     })
 }

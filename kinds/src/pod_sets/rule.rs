@@ -60,6 +60,11 @@ impl Rule {
         matches!(self.source, Source::Metadata(_)) || self.when_absent == WhenAbsent::Create
     }
 
+    /// Whether every object has the pod set that it makes, by its name.
+    pub(crate) fn is_fixed(&self) -> bool {
+        self.lists.is_empty() && self.when_absent != WhenAbsent::Skip
+    }
+
     /// Whether each object says itself where its templates are.
     pub(crate) fn is_named_by_object(&self) -> bool {
         matches!(self.source, Source::TemplateFrom(_))

@@ -358,11 +358,10 @@ fn with_more(template: &Value, info: Option<&Map<String, Value>>) -> Value {
     };
     let mut pod = pod.clone();
     let mut metadata = Map::new();
-    let mut spec = match pod.get("spec") {
-        Some(Value::Object(spec)) => spec.clone(),
-        None => Map::new(),
-        Some(_) => return template.clone(),
-    };
+    let spec = pod.get("spec");
+    let is_readable = spec.is_none_or(Value::is_object);
+    let spec = spec.and_then(Value::as_object);
+    let mut spec = spec.cloned().unwrap_or_default();
     for (field, more) in info.into_iter().flatten() {
         match (field.as_str(), spec.get_mut(field), more) {
             ("labels" | "annotations", _, more) => {
@@ -381,6 +380,9 @@ fn with_more(template: &Value, info: Option<&Map<String, Value>>) -> Value {
         }
     }
     pod.insert("metadata".to_owned(), metadata.into());
-    pod.insert("spec".to_owned(), spec.into());
+    // A spec that is no object is refused as it is.
+    if is_readable {
+        pod.insert("spec".to_owned(), spec.into());
+    }
     pod.into()
 }

@@ -74,6 +74,7 @@ impl Reader<'_> {
             count_at: None,
             reclaimable: 0,
             is_assumed: false,
+            is_fixed: false,
             requests,
             declared,
             requested_devices: None,

@@ -31,6 +31,8 @@ pub struct PodSetView {
     pub reclaimable: u32,
     /// Whether they are made from a template that is not in the object: nothing can be written to them.
     pub is_assumed: bool,
+    /// Whether every object of its kind has the set, by the name that the JobKind gives it.
+    pub is_fixed: bool,
     /// What the scheduler will count for one pod, in nano-units.
     pub requests: Amounts,
     /// The part of that which the object itself says, whatever the namespace adds today.

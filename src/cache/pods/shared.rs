@@ -80,6 +80,7 @@ fn hash_set<H: Hasher>(set: &PodSetView, state: &mut H) {
         count_at: _,
         reclaimable: _,
         is_assumed: _,
+        is_fixed: _,
         declared: _,
         class_placement: _,
         runtime_class: _,

@@ -33,9 +33,9 @@ impl Controller {
         let before = Before::of(self.objects.job(key).map(|known| &known.deleted_at));
         let deleted_at = record.deleted_at;
         record.deleted_at = deleted_at.map(|at| deletion_seen(at, before, self.now.wall));
-        // Nobody is asked about an edit that takes the mark off what is being deleted.
+        // Whatever an edit says of what is being deleted, that it waited is remembered: Sluice itself starts nothing then.
         let known = self.objects.job(key);
-        if record.deleting && !record.released && known.is_some_and(JobRecord::is_marked_held) {
+        if record.deleting && known.is_some_and(JobRecord::is_marked_held) {
             record.held_mark = Some(HeldMark::Held);
         }
         self.sort_in(key, record);

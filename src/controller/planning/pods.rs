@@ -219,7 +219,7 @@ impl Controller {
             live_pods: self.live_pods(&subject),
             succeeded_and_gone: &self.gone_members.of(&subject),
             absence,
-            priority: &|pod| self.pod_priority(&key.namespace, pod),
+            priority: &|oldest| self.group_priority(&key.namespace, oldest, &pods),
             place_of: &|gate| self.place_of(gate),
             backoff: &|record| self.backoff(record),
             now: self.now.wall,

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use sluice_engine::LocalQueueKey;
 use sluice_kinds::view::LabelledQueue;
 
-use crate::cache::{JobRecord, PodRecord, Subject, WorkloadRecord};
+use crate::cache::{JobRecord, PodKey, PodRecord, Subject, WorkloadRecord};
 use crate::controller::Controller;
+use crate::plan::group;
 use crate::plan::workload::priority::{Classes, NoPriority, Priority, or_recorded};
 
 impl Controller {
@@ -20,7 +21,18 @@ impl Controller {
         self.classes_in(namespace, &job.queue).of_job(job)
     }
 
-    /// The priority of a pod, or of the group whose oldest it is.
+    /// The priority of the group of these pods, whose oldest this is.
+    pub(in crate::controller) fn group_priority(
+        &self,
+        namespace: &Arc<str>,
+        oldest: &PodRecord,
+        pods: &[(&PodKey, &PodRecord)],
+    ) -> Result<Priority, NoPriority> {
+        let classes = self.classes_in(namespace, &oldest.queue);
+        classes.of_group(oldest, group::members(pods))
+    }
+
+    /// The priority of a pod.
     pub(in crate::controller) fn pod_priority(
         &self,
         namespace: &Arc<str>,
@@ -47,7 +59,7 @@ impl Controller {
         let found = if let Subject::Group(key) = subject {
             let pods = self.objects.pods_by_age(subject);
             let first = pods.first();
-            first.map(|(_, pod)| self.pod_priority(&key.namespace, pod))
+            first.map(|(_, oldest)| self.group_priority(&key.namespace, oldest, &pods))
         } else {
             let job = self.objects.job_of(subject);
             job.map(|(key, job)| self.priority(&key.namespace, job))

@@ -4,19 +4,24 @@ use super::pod_usage::{owned_by, running};
 use super::*;
 use crate::process::metrics::Exposition;
 
+/// The job as it is released. Its template gives its pods the label by which they are watched.
+fn released_job() -> Value {
+    let mut job = job("a");
+    job["metadata"]["resourceVersion"] = json!("10");
+    job["metadata"]["annotations"] = json!({"sluice.dev/held": "false"});
+    job["spec"]["suspend"] = json!(false);
+    job["spec"]["template"]["metadata"] = json!({
+        "labels": {"sluice.dev/managed": "true"}, "annotations": {"sluice.dev/pod-set": "main"}});
+    job["status"] = json!({"active": 0});
+    job
+}
+
 impl Play {
-    /// A job is admitted and released. Its template gives its pods the label by which they are watched. Returns its
-    /// Workload.
+    /// A job is admitted and released. Returns its Workload.
     fn release(&mut self, change: impl FnOnce(&mut Value)) -> DynamicObject {
         let workload = self.admit("a");
         let release = self.cycle().remove(0);
-        let mut job = job("a");
-        job["metadata"]["resourceVersion"] = json!("10");
-        job["metadata"]["annotations"] = json!({"sluice.dev/held": "false"});
-        job["spec"]["suspend"] = json!(false);
-        job["spec"]["template"]["metadata"] = json!({
-            "labels": {"sluice.dev/managed": "true"}, "annotations": {"sluice.dev/pod-set": "main"}});
-        job["status"] = json!({"active": 0});
+        let mut job = released_job();
         change(&mut job);
         let job = serde_json::from_value(job).unwrap();
         self.end(release, Reply::Done(Some(Box::new(job))));
@@ -94,6 +99,29 @@ async fn a_job_whose_pods_may_not_be_seen_is_told_of_if_no_controller_says_anyth
         let (told, _) = play.told_in(400, workload);
         assert_eq!(told, expected, "{status}");
     }
+}
+
+#[tokio::test]
+async fn a_job_whose_pods_may_not_be_seen_is_not_said_to_have_none_once_its_controller_works_on_it()
+{
+    let mut play = Play::new();
+    let hides_pods = |job: &mut Value| job["spec"]["template"]["metadata"] = json!({});
+    let workload = &mut play.release(|job| {
+        hides_pods(job);
+        job["status"] = json!({});
+    });
+    assert_eq!(play.told_in(400, workload), (1, vec!["NoPods".to_owned()]));
+
+    let mut job = released_job();
+    hides_pods(&mut job);
+    job["metadata"]["resourceVersion"] = json!("11");
+    job["status"] = json!({"active": 1});
+    let jobs = play.jobs.clone().unwrap();
+    play.observe(&jobs, Change::Applied(seen(job)));
+    assert_eq!(
+        play.told_in(400, workload),
+        (0, vec!["WaitForStart".to_owned()])
+    );
 }
 
 #[tokio::test]

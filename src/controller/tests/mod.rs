@@ -39,6 +39,7 @@ mod missing_pods;
 mod opening;
 mod pod_usage;
 mod pods_to_come;
+mod priorities;
 mod readers;
 mod replies;
 mod requeued;

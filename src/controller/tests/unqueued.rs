@@ -53,7 +53,7 @@ fn uncountable(name: &str) -> Value {
     job
 }
 
-/// It has no Workload, and nobody is asked about such an edit.
+/// It has no Workload, and where no webhook is asked about such an edit, the user may write what Sluice alone writes.
 #[tokio::test]
 async fn what_waited_when_it_was_deleted_does_not_run() {
     let mut play = Play::new();
@@ -67,16 +67,19 @@ async fn what_waited_when_it_was_deleted_does_not_run() {
     metadata["finalizers"] = json!(["acme.io/keep"]);
     metadata["resourceVersion"] = json!("30");
     metadata["labels"] = json!({});
-    metadata["annotations"] = json!({});
-    started["spec"]["suspend"] = json!(false);
+    metadata["annotations"] = json!({"sluice.dev/released": metadata["uid"]});
     let jobs = play.jobs.clone().unwrap();
+    play.observe(&jobs, Change::Applied(seen(started.clone())));
+    play.cycle();
+    started["metadata"]["resourceVersion"] = json!("31");
+    started["spec"]["suspend"] = json!(false);
     play.observe(&jobs, Change::Applied(seen(started)));
     let writes = play.cycle();
     let is_suspended = |write: &InFlightWrite| matches!(&write.write, Write::PatchJob { purpose, .. } if *purpose == JobPurpose::Suspend);
     assert!(writes.iter().any(is_suspended), "{writes:?}");
 }
 
-fn member() -> Value {
+pub(super) fn member() -> Value {
     json!({
         "apiVersion": "v1", "kind": "Pod",
         "metadata": {

@@ -38,14 +38,18 @@ pub fn is_ready(pods: &[(&PodKey, &PodRecord)], record: &WorkloadRecord) -> bool
     counted.len() == total && is_free && asks_for(pods, total, record)
 }
 
-/// The gates of others on the pods that make up the group: while there are some, it can't be admitted.
-pub fn gates_left<'a>(pods: &[(&'a PodKey, &'a PodRecord)]) -> BTreeSet<&'a str> {
+/// The pods that make up the group, as many as its oldest pod says.
+pub fn members<'a>(pods: &[(&'a PodKey, &'a PodRecord)]) -> impl Iterator<Item = &'a PodRecord> {
     let group = pods.first().and_then(|(_, first)| first.group());
     let total = group.map_or(0, |group| {
         usize::try_from(group.total).unwrap_or(usize::MAX)
     });
-    let pods = counted(pods, total).into_iter().map(|(_, pod)| pod);
-    let gated = pods.filter(|pod| pod.is_gated_elsewhere());
+    counted(pods, total).into_iter().map(|(_, pod)| pod)
+}
+
+/// The gates of others on the pods that make up the group: while there are some, it can't be admitted.
+pub fn gates_left<'a>(pods: &[(&'a PodKey, &'a PodRecord)]) -> BTreeSet<&'a str> {
+    let gated = members(pods).filter(|pod| pod.is_gated_elsewhere());
     let gates = gated.flat_map(|pod| &pod.other_gates);
     gates.map(|gate| &**gate).collect()
 }

@@ -43,6 +43,7 @@ pub(super) fn plan_admitted(
     let Ok(pod_sets) = &reading.pod_sets else {
         return evict_changed(workload_key, record, *now);
     };
+    let brings_pod_set = workload::brings_pod_set(record, pod_sets);
     let pod_sets = &*workload::by_admitted_names(record, pod_sets);
     // While it has pods they need their quota: nobody would stop them.
     if !reading.refusals.is_empty() && situation.live_pods == 0 {
@@ -73,7 +74,9 @@ pub(super) fn plan_admitted(
         return evict_from_queue(workload_key, record, *now);
     }
     let is_covered = workload::covers(record, pod_sets, fit);
-    if !is_covered || (is_to_be_released && progress::wants_reclaimed(record, pod_sets)) {
+    let wants_reclaimed = is_to_be_released && progress::wants_reclaimed(record, pod_sets);
+    // The pods of a set that a new one has replaced run on where nobody deletes them.
+    if brings_pod_set || !is_covered || wants_reclaimed {
         return evict_changed(workload_key, record, *now);
     }
     // What its pods use could not be seen any more.
@@ -137,6 +140,7 @@ fn running(
     let told = Told {
         ready: reading.ready.as_ref().ok().copied().flatten(),
         lacks_pods: situation.lacks_pods,
+        hides_pods: reading.has_status && reading.active && !situation.shows_pods,
         pod_sets,
         counts_pods: situation.job.hold == Hold::Suspend,
         live_pods_of_set: situation.live_pods_of_set,

@@ -66,6 +66,7 @@ fn readiness_is_told_when_it_changes() {
         let told = Told {
             ready,
             lacks_pods: false,
+            hides_pods: false,
             pod_sets: &[],
             counts_pods: true,
             live_pods_of_set: &|_| LivePods::default(),
@@ -153,6 +154,7 @@ fn pods_that_have_ended_for_good_are_told_as_far_as_that_is_believed() {
         let told = Told {
             ready: None,
             lacks_pods: false,
+            hides_pods: false,
             pod_sets: &[mk_set("main", said)],
             counts_pods: true,
             live_pods_of_set: &|_| LivePods {
@@ -197,6 +199,7 @@ fn a_running_job_that_is_made_smaller_gives_quota_back() {
         let told = Told {
             ready: None,
             lacks_pods: false,
+            hides_pods: false,
             pod_sets: &[set],
             counts_pods,
             live_pods_of_set: &|_| LivePods {
@@ -220,6 +223,7 @@ fn each_pod_set_is_told_by_itself() {
     let told = Told {
         ready: None,
         lacks_pods: false,
+        hides_pods: false,
         pod_sets: &[mk_set("other", 2), mk_set("main", 2), mk_set("head", 2)],
         counts_pods: true,
         live_pods_of_set: &|name| LivePods {
@@ -272,6 +276,7 @@ fn pods_that_cannot_be_seen_keep_their_quota() {
         let told = Told {
             ready: None,
             lacks_pods: false,
+            hides_pods: false,
             pod_sets: sets,
             counts_pods: true,
             live_pods_of_set: &none,

@@ -376,6 +376,45 @@ fn an_admitted_job_goes_on_whatever_its_pod_sets_are_called_by_now() {
     }
 }
 
+/// The controllers of some kinds leave the pods of a group running that is not there any more.
+#[test]
+fn a_running_job_whose_user_renames_a_pod_set_is_evicted() {
+    let of_rule = |rule: Value| {
+        let mut kind: JobKind =
+            serde_saphyr::from_str(include_str!("../../../config/jobkinds/job.yaml")).unwrap();
+        kind.spec.pod_sets = vec![serde_json::from_value(rule).unwrap()];
+        CompiledKind::compile(&kind).unwrap()
+    };
+    let named = json!({"name": "w", "forEach": ".spec.groups", "nameFrom": ".name", "template": ".template",
+        "count": "2"});
+    let keyed =
+        json!({"name": "w", "forEach": ".spec.groups", "template": ".template", "count": "2"});
+    let optional = json!({"name": "other", "whenAbsent": "Skip", "template": ".spec.groups.other.template",
+        "count": "2"});
+    let placed = with(
+        queued(false),
+        "/spec/template/spec/nodeSelector",
+        json!({"disk": "ssd", "spot": "true"}),
+    );
+    let template = &placed["spec"]["template"];
+    let list = |name: &str| json!([{"name": name, "template": template}]);
+    let map = |name: &str| json!({name: {"template": template}});
+    for (rule, groups, expected) in [
+        (&named, list("main"), "nothing []"),
+        (&named, list("other"), "evict [\"Evicted\"]"),
+        (&keyed, map("main"), "nothing []"),
+        (&keyed, map("other"), "evict [\"Evicted\"]"),
+        (&optional, map("other"), "evict [\"Evicted\"]"),
+    ] {
+        let case = Case {
+            job: with(placed.clone(), "/spec/groups", groups),
+            workload: Some(admitted()),
+        };
+        let planned = planned_of_kind(&of_rule(rule.clone()), &case, 0);
+        assert_eq!(in_words(&planned), expected, "{}", case.job["spec"]);
+    }
+}
+
 #[test]
 fn a_job_planned_again_after_its_write_needs_nothing_more() {
     for mut case in [

@@ -127,8 +127,24 @@ impl Classes<'_> {
         })
     }
 
-    /// The priority of a pod, or of the group whose oldest it is: its WorkloadPriorityClass, or what the
-    /// API server gave it, or the default of its ClusterQueue. One that was admitted by itself keeps what it had then.
+    /// The priority of the group that these pods make up: that of its oldest. The classes of all must be allowed, if that
+    /// one has no WorkloadPriorityClass: the scheduler goes by the class of each pod.
+    ///
+    /// # Errors
+    /// It can't be queued.
+    pub fn of_group<'a>(
+        &self,
+        oldest: &PodRecord,
+        members: impl IntoIterator<Item = &'a PodRecord>,
+    ) -> Result<Priority, NoPriority> {
+        let label = oldest.priority_class_label.as_deref();
+        let classes = members.into_iter().filter_map(class_of);
+        self.from(label, classes).map(drop)?;
+        self.of_pod(oldest)
+    }
+
+    /// The priority of a pod: its WorkloadPriorityClass, or what the API server gave it, or the default of its
+    /// ClusterQueue. One that was admitted by itself keeps what it had then.
     ///
     /// # Errors
     /// It can't be queued.
@@ -156,9 +172,7 @@ impl Classes<'_> {
 
     /// The priority of a pod with this label, if with any.
     fn of_pod_class(&self, pod: &PodRecord, label: Option<&str>) -> Result<Priority, NoPriority> {
-        let class = pod.asks.as_ref().as_ref().ok();
-        let class = class.and_then(|asks| asks.priority_class.as_deref());
-        let found = self.from(label, class)?;
+        let found = self.from(label, class_of(pod))?;
         Ok(found.unwrap_or(Priority {
             value: pod.priority,
             class: None,
@@ -206,6 +220,12 @@ impl Classes<'_> {
             }),
         })
     }
+}
+
+/// The PriorityClass of a pod.
+fn class_of(pod: &PodRecord) -> Option<&str> {
+    let asks = pod.asks.as_ref().as_ref().ok();
+    asks.and_then(|asks| asks.priority_class.as_deref())
 }
 
 /// The priority of a job or group. What was queued before its class was deleted keeps what that class said, as

@@ -98,7 +98,7 @@ impl ProcessSeries {
         let limits = fs::read_to_string("/proc/self/limits").unwrap_or_default();
         set(&self.max_fds, open_files(&limits));
         // The webhooks of a replica that doesn't lead find some too.
-        self.violations(invariants::found());
+        self.violations(invariants::found_with_webhooks());
         self.log_lines_dropped.at(&[], |count| {
             let dropped = LINES_DROPPED.get().map_or(0, ErrorCounter::dropped_lines);
             let dropped = u64::try_from(dropped).unwrap_or(u64::MAX);

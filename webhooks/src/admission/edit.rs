@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::hash::Hash;
 
 use serde_json::Value;
-use sluice_kinds::gates::{GATE_ANNOTATIONS, OF_GATES};
+use sluice_kinds::gates::{GATE_ANNOTATIONS, OF_GATES, OF_RELEASE};
 use sluice_kinds::metadata::{annotation, is_being_deleted};
 
 use crate::admission::request::{Operation, Request};
@@ -18,8 +18,8 @@ pub(crate) struct Edit<'a> {
 }
 
 impl<'a> Edit<'a> {
-    /// The edit of a request; none of what is being deleted, unless it changes what that tells of its gates, or what
-    /// a Gate reads.
+    /// The edit of a request; none of what is being deleted, unless it changes what that tells of its gates and its
+    /// release, or what a Gate reads.
     pub(crate) fn of(request: &'a Request) -> Option<Self> {
         let new = request.object.as_ref().filter(|object| {
             let is_judged = request.is_pod() || changes_gates(request, object);
@@ -52,11 +52,12 @@ pub(crate) fn brought_in<T: Eq + Hash>(mut new: Vec<T>, stored: Option<Vec<T>>) 
     new
 }
 
-/// Whether the request changes what the object tells of its gates.
+/// Whether the request changes what the object tells of its gates and its release.
 fn changes_gates(request: &Request, new: &Value) -> bool {
     let old = request.old_object.as_ref();
     let differs = |key: &&str| old.is_some_and(|old| annotation(old, key) != annotation(new, key));
-    request.operation == Operation::Update && GATE_ANNOTATIONS.iter().chain(&OF_GATES).any(differs)
+    let mut told = GATE_ANNOTATIONS.iter().chain(&OF_GATES).chain(&OF_RELEASE);
+    request.operation == Operation::Update && told.any(differs)
 }
 
 /// Whether the request changes what a Gate has Sluice read: it does so until it is gone.

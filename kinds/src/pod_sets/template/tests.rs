@@ -4,11 +4,14 @@ use proptest::prelude::*;
 use rstest::rstest;
 use serde_json::{Value, json};
 
+use crate::jobkind::hold::Hold;
 use crate::jobkind::kind::CompiledKind;
-use crate::patch::{Placing, Target};
+use crate::patch::{Placing, Target, Waiting};
+use crate::read::aliases::KeyAliases;
 use crate::read::requests::PodDefaults;
 use crate::read::suspension::MarkAt;
 use crate::read::template::Placement;
+use crate::read::view::QueueLabels;
 
 fn kind(rules: &Value) -> CompiledKind {
     let kind = serde_json::from_value(json!({
@@ -200,6 +203,29 @@ fn templates_that_cannot_be_changed_are_placed_beside() {
         .unwrap()
     {
         assert!(info.get("nodeSelector").is_none(), "{info}");
+    }
+}
+
+#[test]
+fn what_is_taken_out_beside_a_template_is_there() {
+    let (kind, mut object) = wrapper();
+    let listed = json!({"sluice.dev/propagated-gates": "acme.io/x"});
+    for spec in [json!({}), json!("x"), Value::Null] {
+        let template = json!({"metadata": {"annotations": listed}, "spec": spec});
+        object["spec"]["components"][1]["template"]["a"] = template;
+        object["spec"]["components"][1]["podSetInfos"][1]["annotations"] = listed.clone();
+        let waiting = Waiting {
+            hold: Hold::Suspend,
+            old: None,
+            queue: None,
+            queue_labels: &QueueLabels::default(),
+            key_aliases: &KeyAliases::default(),
+        };
+        let mut patched = object.clone();
+        json_patch::patch(&mut patched, &kind.gate_patch(&object, waiting)).unwrap();
+        let mut expected = object.clone();
+        expected["spec"]["components"][1]["podSetInfos"][1]["annotations"] = json!({});
+        assert_eq!(patched, expected, "{spec}");
     }
 }
 

@@ -5,7 +5,7 @@
 use k8s_openapi::api::admissionregistration::v1::MatchCondition;
 use sluice_crds::QUEUE_NAME_LABEL;
 use sluice_kinds::aliases::MetadataKey;
-use sluice_kinds::gates::{GATE_ANNOTATIONS, OF_GATES};
+use sluice_kinds::gates::{GATE_ANNOTATIONS, OF_GATES, OF_RELEASE};
 
 use crate::manifests::options::Options;
 
@@ -18,9 +18,10 @@ pub(crate) fn not_by(username: &str) -> MatchCondition {
 }
 
 /// Whatever is wrong with an object, it can be got rid of: whoever does that takes finalizers and owners away, and
-/// never what the object tells of its gates. Its pods may run on for long.
+/// never what the object tells of its gates and its release. Its pods may run on for long.
 pub(crate) fn not_being_deleted() -> MatchCondition {
-    let told = gate_annotations().chain(OF_GATES.map(Entry::annotation));
+    let kept = OF_GATES.into_iter().chain(OF_RELEASE);
+    let told = gate_annotations().chain(kept.map(Entry::annotation));
     let told: Vec<_> = told.map(|entry| entry.differs()).collect();
     condition(
         "not-being-deleted",

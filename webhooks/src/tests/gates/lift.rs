@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use k8s_openapi::jiff::Timestamp;
 use rstest::rstest;
 use serde_json::{Value, json};
-use sluice_crds::{GateSpec, Lifting, RELEASED_ANNOTATION};
+use sluice_crds::{GateSpec, HELD_ANNOTATION, Lifting, RELEASED_ANNOTATION};
 use sluice_gates::Enforced;
 use sluice_kinds::gates::Gate;
 
@@ -370,6 +370,10 @@ fn what_is_being_deleted_keeps_its_record() {
     };
     let old = deleted(mk_job(&[], &notes, false));
     let told = validate(USER, Some(&old), &deleted(mk_job(&[], &[], false))).message();
+    assert!(told.contains("is set by Sluice alone"), "{told}");
+    let held = deleted(mk_job(&[(QUEUE, "a")], &[(HELD_ANNOTATION, "true")], true));
+    let started = deleted(mk_job(&[], &[(RELEASED_ANNOTATION, "u1")], false));
+    let told = validate(USER, Some(&held), &started).message();
     assert!(told.contains("is set by Sluice alone"), "{told}");
     let freed = with(old.clone(), "/metadata/finalizers", json!([]));
     assert_eq!(validate(USER, Some(&old), &freed).message(), "");

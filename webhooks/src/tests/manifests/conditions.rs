@@ -6,6 +6,7 @@ use cel::extractors::This;
 use cel::{Context, Program};
 use rstest::rstest;
 use serde_json::{Value, json};
+use sluice_crds::RELEASED_ANNOTATION;
 
 use crate::manifests::{Options, mutating, validating};
 use crate::tests::*;
@@ -143,6 +144,7 @@ fn a_template_that_names_a_gate_is_judged_alone(#[case] object: Value, #[case] e
 #[case::empty_gate_added(mk_job(&[], &[], true), mk_job(&[], &[(GATED, "")], true), true)]
 #[case::gate_removed(gated(), mk_job(&[], &[], true), true)]
 #[case::gate_changed(gated(), mk_job(&[], &[(GATED, "acme.io/bar")], true), true)]
+#[case::released(queued(), mk_job(&[], &[(RELEASED_ANNOTATION, "u1")], false), true)]
 #[case::gated_spec(gated(), with(gated(), "/spec/parallelism", json!(7)), true)]
 fn update(#[case] old: Value, #[case] new: Value, #[case] expected: bool) {
     assert_eq!(judged(USER, Some(&old), &new), expected);
@@ -152,9 +154,12 @@ fn update(#[case] old: Value, #[case] new: Value, #[case] expected: bool) {
         "/metadata/deletionTimestamp",
         json!("2026-01-01T00:00:00Z"),
     );
-    // What it tells of its gates stays meanwhile.
-    let gates = |object: &Value| object["metadata"]["annotations"][GATED].clone();
-    let is_judged = gates(&old) != gates(&deleted);
+    // What it tells of its gates and its release stays meanwhile.
+    let told = |object: &Value| {
+        let annotations = &object["metadata"]["annotations"];
+        [GATED, RELEASED_ANNOTATION].map(|key| annotations[key].clone())
+    };
+    let is_judged = told(&old) != told(&deleted);
     assert_eq!(judged(USER, Some(&old), &deleted), is_judged);
 }
 
