@@ -123,6 +123,29 @@ fn exceptions_are_in_every_policy() {
 }
 
 #[test]
+fn an_object_that_is_no_exception_any_more_begins_to_run() {
+    let begins = |exceptions: Vec<Exception>| {
+        let managed = ManagedNamespacesSpec {
+            exceptions,
+            ..ManagedNamespacesSpec::default()
+        };
+        let made = policies(managed).into_iter();
+        let mut refusing = made.filter(|(name, _)| name == "sluice-enforcement");
+        let (_, policy) = refusing.next().unwrap();
+        let variables = policy[0]["spec"]["variables"].as_array().unwrap();
+        let mut begins = variables.iter().filter(|one| one["name"] == "begins");
+        begins.next().unwrap()["expression"].to_string()
+    };
+    let was_excepted = "(request.subResource == '' && [oldObject].exists(object, (";
+    let small = Exception {
+        when: Some("object.spec.replicas == 1".to_owned()),
+        ..Exception::default()
+    };
+    assert!(begins(vec![small]).contains(was_excepted));
+    assert!(!begins(Vec::new()).contains("[oldObject]"));
+}
+
+#[test]
 fn what_can_not_be_evaluated_is_told_by_field() {
     let when = |when: &str| Exception {
         when: Some(when.to_owned()),
