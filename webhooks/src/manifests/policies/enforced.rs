@@ -377,7 +377,7 @@ fn makers(options: &Options) -> Rules<Validation> {
     // The Jobs of a CronJob are made by the controller of CronJobs.
     let managed = &options.managed_namespaces;
     let later = later.join(", ");
-    let is_top = if required::covers_cron_jobs(managed) {
+    let is_top = if required::may_cover_cron_jobs(managed) {
         format!("!(variables.maker in [{later}])")
     } else {
         "true".to_owned()
