@@ -60,6 +60,14 @@ impl PoliciesArgs {
             }
             return Ok(ExitCode::FAILURE);
         }
+        let annotations = configuration.aliases.queue_annotations();
+        if !annotations.is_empty() {
+            let annotations = annotations.join(", ");
+            writeln!(
+                problems,
+                "Warning: queueAnnotationAliases, aliasPresets: policies don't read annotations that name a queue ({annotations}): where a queue is required, an object needs the label"
+            )?;
+        }
         write!(output, "{}", yaml(&options, &kinds(&self.jobkinds)?)?)?;
         Ok(ExitCode::SUCCESS)
     }

@@ -53,6 +53,10 @@ fn what_policies_can_not_do_is_told() -> Result<()> {
     ensure!(!is_made && printed.is_empty(), "{printed}");
     let expected = "managedNamespaces.exceptions[1].when: Invalid value: \"pods == 1\": policies can't evaluate it, as they know no requests, pods and priority";
     ensure!(told.starts_with(expected), "{told}");
+    let (is_made, printed, told) = policies("aliasPresets: [Volcano]\n")?;
+    ensure!(is_made && printed.starts_with("# "), "{told}");
+    let expected = "Warning: queueAnnotationAliases, aliasPresets: policies don't read annotations that name a queue (scheduling.volcano.sh/queue-name): where a queue is required, an object needs the label\n";
+    ensure!(told == expected, "{told}");
     Ok(())
 }
 
