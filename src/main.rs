@@ -19,7 +19,7 @@ fn main() -> Result<ExitCode> {
             Ok(check.run(&mut std::io::stdout())?)
         }
         Some(Command::Config(ConfigCommand::Policies(policies))) => {
-            policies.run(&mut std::io::stdout())
+            policies.run(&mut std::io::stdout(), &mut std::io::stderr())
         }
         None => run(args),
     }

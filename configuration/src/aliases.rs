@@ -188,6 +188,12 @@ impl Aliases {
         self.keys(&labels)
     }
 
+    /// The annotations that name a queue.
+    pub fn queue_annotations(&self) -> Vec<String> {
+        let [_, annotations, ..] = self.fields();
+        self.keys(&annotations)
+    }
+
     /// The names of the queue gate besides Sluice's own.
     pub fn queue_gates(&self) -> Vec<String> {
         let [_, _, gates, ..] = self.fields();

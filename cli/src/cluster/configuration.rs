@@ -12,8 +12,8 @@ use sluice_configuration::{Configuration, parse};
 
 use super::connection::answer;
 
-/// The label of all parts of Sluice.
-const LABEL: &str = "app.kubernetes.io/name=sluice";
+/// The label of all parts of Sluice but its web page, which reads no configuration.
+const LABEL: &str = "app.kubernetes.io/name=sluice,app.kubernetes.io/component!=web";
 /// The option and the environment variable of the controller that name the file.
 const OPTION: &str = "--config";
 const VARIABLE: &str = "SLUICE_CONFIG";
@@ -118,8 +118,12 @@ mod tests {
         });
         let service = tower::service_fn(move |request: Request<Body>| {
             let path = request.uri().path();
-            let items: Vec<Value> = pods
+            let selector = request.uri().query().unwrap_or_default();
+            let web = json!({"containers": [{"name": "web"}]});
+            let web = (!selector.contains("component%21%3Dweb")).then_some(web);
+            let items: Vec<Value> = web
                 .iter()
+                .chain(&pods)
                 .map(|pods| json!({"metadata": {"name": "sluice"}, "spec": {"selector": {}, "template": {"spec": pods}}}))
                 .collect();
             let body = match &map {

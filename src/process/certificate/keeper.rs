@@ -90,9 +90,10 @@ pub struct CertificateKeeper {
     slot: Arc<CertificateSlot>,
     term: Arc<Term>,
     metrics: Arc<Metrics>,
-    /// The certificate that is served, and the CAs that came with it.
+    /// The certificate that is served.
     served: String,
-    served_bundle: String,
+    /// The CAs that were read or stored last: other replicas may serve what is not served here yet.
+    bundle: String,
     /// Since when the CA of this certificate is in place.
     trusted: Option<(String, Moment)>,
     /// Since when cert-manager keeps the Secret, and there is no certificate in it.
@@ -134,7 +135,7 @@ impl CertificateKeeper {
             term,
             metrics,
             served: String::new(),
-            served_bundle: String::new(),
+            bundle: String::new(),
             trusted: None,
             unissued: None,
             told: None,
@@ -183,14 +184,15 @@ impl CertificateKeeper {
             Ok(None) => return Ok(false),
             Err(error) => {
                 // What is served is to be trusted all the same.
-                if !self.served.is_empty() {
-                    self.trust(&self.served_bundle).await?;
+                if !self.bundle.is_empty() {
+                    self.trust(&self.bundle).await?;
                 }
                 return Err(error);
             }
         };
         let pair = pair(&stored);
         let bundle = text(&stored, BUNDLE);
+        self.bundle.clone_from(&bundle);
         self.trust_for_readers(&bundle).await;
         let trust = self.trust(&bundle).await?;
         if self.served != pair.certificate_pem && self.follow_trust(&pair.certificate_pem, trust) {
@@ -200,7 +202,6 @@ impl CertificateKeeper {
                 self.metrics.process.certificate(validity.not_after);
             }
             self.served.clone_from(&pair.certificate_pem);
-            self.served_bundle = bundle;
             info!("serving webhooks with a new certificate");
         }
         Ok(trust == Trust::InPlace && self.served == pair.certificate_pem)
@@ -316,7 +317,7 @@ impl CertificateKeeper {
         if !self.term.is_valid() {
             return Ok(None);
         }
-        let known = format!("{bundle}\n{}", self.served_bundle);
+        let known = format!("{bundle}\n{}", self.bundle);
         let bundle = merge_bundle(&ca, &known, Timestamp::now());
         data.insert(BUNDLE.to_owned(), ByteString(bundle.into_bytes()));
         secret.data = Some(data.clone());
@@ -329,7 +330,7 @@ impl CertificateKeeper {
         let ca = issue_ca(now)?;
         let serving = issue_serving(&ca, &self.names, &self.addresses, now)?;
         // What is served now is trusted until the new one is served, also where somebody has emptied the Secret.
-        let known = format!("{}\n{}", text(data, BUNDLE), self.served_bundle);
+        let known = format!("{}\n{}", text(data, BUNDLE), self.bundle);
         let bundle = merge_bundle(&ca.certificate_pem, &known, now);
         let entries = [
             (CA, ca.certificate_pem),

@@ -20,7 +20,7 @@ use crate::process::config::file::text;
 const ROLE: &str = "-role.yaml";
 
 /// Prints the admission policies for those without webhooks, as a configuration has them: aliases of the queue label and of
-/// the queue gate, and managedNamespaces. Prints what policies can't do, and then ends with status 1.
+/// the queue gate, and managedNamespaces. Tells on the standard error what policies can't do, and then ends with status 1.
 #[derive(Debug, Args)]
 pub struct PoliciesArgs {
     /// The configuration file; `-` is the standard input.
@@ -38,27 +38,35 @@ pub struct PoliciesArgs {
 }
 
 impl PoliciesArgs {
-    /// Prints the policies to `output`.
+    /// Prints the policies to `output`, which goes into a manifest, and to `problems` what they can't do.
     ///
     /// # Errors
-    /// A JobKind can't be read or held, or `output` can't be written to.
-    pub fn run(&self, output: &mut impl Write) -> Result<ExitCode> {
+    /// A JobKind can't be read or held, or nothing can be written.
+    pub fn run(&self, output: &mut impl Write, problems: &mut impl Write) -> Result<ExitCode> {
         let configuration = match text(&self.file).and_then(|text| parse(&text)) {
             Ok(configuration) => configuration,
             Err(error) => {
                 for line in error.lines() {
-                    writeln!(output, "{line}")?;
+                    writeln!(problems, "{line}")?;
                 }
                 return Ok(ExitCode::FAILURE);
             }
         };
         let options = self.options(&configuration);
-        let problems = unknown_to_policies(&options.managed_namespaces, "managedNamespaces");
-        if !problems.is_empty() {
-            for problem in problems {
-                writeln!(output, "{problem}")?;
+        let unknown = unknown_to_policies(&options.managed_namespaces, "managedNamespaces");
+        if !unknown.is_empty() {
+            for problem in unknown {
+                writeln!(problems, "{problem}")?;
             }
             return Ok(ExitCode::FAILURE);
+        }
+        let annotations = configuration.aliases.queue_annotations();
+        if !annotations.is_empty() {
+            let annotations = annotations.join(", ");
+            writeln!(
+                problems,
+                "Warning: queueAnnotationAliases, aliasPresets: policies don't read annotations that name a queue ({annotations}): where a queue is required, an object needs the label"
+            )?;
         }
         write!(output, "{}", yaml(&options, &kinds(&self.jobkinds)?)?)?;
         Ok(ExitCode::SUCCESS)

@@ -16,20 +16,22 @@ use crate::support::{DEADLINE, Scene};
 
 const HEADER: &str = "apiVersion: config.sluice.dev/v1alpha1\nkind: Configuration\n";
 
-/// What the command prints for these fields, and whether it ends well.
-fn policies(fields: &str) -> Result<(bool, String)> {
+/// What the command prints for these fields, and what it tells besides; and whether it ends well.
+fn policies(fields: &str) -> Result<(bool, String, String)> {
     let job_kinds = concat!(env!("CARGO_MANIFEST_DIR"), "/config/jobkinds");
     let mut command = Command::new(BINARY);
     command.args(["config", "policies", "--jobkinds", job_kinds, "-"]);
     let mut command = command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
         .spawn()?;
     let mut input = command.stdin.take().context("no input")?;
     std::io::Write::write_all(&mut input, format!("{HEADER}{fields}").as_bytes())?;
     drop(input);
     let output = command.wait_with_output()?;
-    Ok((output.status.success(), String::from_utf8(output.stdout)?))
+    let [printed, told] = [output.stdout, output.stderr].map(String::from_utf8);
+    Ok((output.status.success(), printed?, told?))
 }
 
 #[test]
@@ -38,18 +40,23 @@ fn the_shipped_policies_are_those_of_the_default_configuration() -> Result<()> {
         env!("CARGO_MANIFEST_DIR"),
         "/config/policies/manifests.yaml"
     );
-    let (is_made, printed) = policies("")?;
+    let (is_made, printed, told) = policies("")?;
     ensure!(is_made && printed == std::fs::read_to_string(shipped)?);
+    ensure!(told.is_empty(), "{told}");
     Ok(())
 }
 
 #[test]
 fn what_policies_can_not_do_is_told() -> Result<()> {
-    let (is_made, told) =
+    let (is_made, printed, told) =
         policies("managedNamespaces: {exceptions: [{users: [a]}, {when: 'pods == 1'}]}\n")?;
-    ensure!(!is_made);
+    ensure!(!is_made && printed.is_empty(), "{printed}");
     let expected = "managedNamespaces.exceptions[1].when: Invalid value: \"pods == 1\": policies can't evaluate it, as they know no requests, pods and priority";
     ensure!(told.starts_with(expected), "{told}");
+    let (is_made, printed, told) = policies("aliasPresets: [Volcano]\n")?;
+    ensure!(is_made && printed.starts_with("# "), "{told}");
+    let expected = "Warning: queueAnnotationAliases, aliasPresets: policies don't read annotations that name a queue (scheduling.volcano.sh/queue-name): where a queue is required, an object needs the label\n";
+    ensure!(told == expected, "{told}");
     Ok(())
 }
 
@@ -75,8 +82,8 @@ managedNamespaces:
   - users: ['system:serviceaccount:kube-system:cronjob-controller']
 ";
     own_with_policies("enf-made", async |bed, scene| {
-        let (is_made, manifests) = policies(fields)?;
-        ensure!(is_made, "{manifests}");
+        let (is_made, manifests, told) = policies(fields)?;
+        ensure!(is_made, "{told}");
         let apply = ["apply", "-f", "-"];
         bed.cp.kubectl(apply, Some(&manifests)).await?.ok()?;
         label(scene, "team", Some("a")).await?;

@@ -1,5 +1,7 @@
 //! How LocalQueues stand, as metrics have it, and which of them have metrics.
 
+use std::collections::BTreeMap;
+
 use sluice_engine::LocalQueueKey;
 
 use super::units::units;
@@ -25,6 +27,7 @@ impl Controller {
 
     /// Gathers how LocalQueues stand.
     pub(super) fn gather_local_queues(&self, gathered: &mut Gathered) {
+        let mut quotas = BTreeMap::new();
         for (key, kept) in &self.cluster.local_queues {
             let Some(status) = self.engine.local_queue_status(key) else {
                 continue;
@@ -41,8 +44,13 @@ impl Controller {
                 gathered.count(&definitions::LOCAL_STATUS, &labels, usize::from(is));
             }
             let queue = self.cluster.cluster_queue_of(key);
-            let quota = queue.and_then(|queue| self.engine.queue_quota(&queue.into()));
-            for (resource, amount) in requested(&status.pending_requests, quota.as_ref()) {
+            // Many LocalQueues may share a ClusterQueue.
+            let quota = queue.filter(|_| !status.pending_requests.is_empty());
+            let quota = quota.and_then(|queue| {
+                let quota = || self.engine.queue_quota(&queue.into());
+                quotas.entry(queue).or_insert_with(quota).as_ref()
+            });
+            for (resource, amount) in requested(&status.pending_requests, quota) {
                 let labels = [namespace, name, resource.as_str()];
                 gathered.set(&definitions::LOCAL_PENDING_REQUESTS, &labels, units(amount));
             }

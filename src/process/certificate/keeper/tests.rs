@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use http::{Method, Request, Response};
 use k8s_openapi::jiff::SignedDuration;
 use kube::client::Body;
-use serde_json::json;
+use serde_json::{Value, json};
 use tower::service_fn;
 
 use super::*;
@@ -172,6 +172,66 @@ async fn what_can_not_be_renewed_is_served_and_trusted() {
     keeper.look().await.unwrap();
     assert_eq!(count(&Method::PUT), 2);
     assert_eq!(keeper.served, certificate);
+}
+
+/// Other replicas may serve a new certificate while the leader still waits, and can't read the Secret any more.
+#[tokio::test]
+async fn a_newer_ca_is_not_taken_away_again() {
+    let mut keeper = keeper("before");
+    keeper.served = "before".to_owned();
+    keeper.bundle = "the CA before".to_owned();
+    let lead = Duration::from_mins(1);
+    keeper.term.extend(Moment::now().after(lead));
+    let (secret, patches) = (own(70), Arc::new(Mutex::new(Vec::new())));
+    let bundle = text(secret.data.as_ref().unwrap(), BUNDLE);
+    keeper.client = untrusting(Some(&secret), &patches);
+    keeper.look().await.unwrap();
+    assert_eq!(keeper.served, "before");
+    keeper.client = untrusting(None, &patches);
+    let was_told = std::mem::take(&mut *patches.lock().unwrap());
+    keeper.look().await.unwrap_err();
+    let is_told = patches.lock().unwrap().clone();
+    assert!(!was_told.is_empty() && !is_told.is_empty());
+    let expected = ByteString(bundle.into_bytes());
+    for told in was_told.iter().chain(&is_told) {
+        let told = &told["webhooks"][0]["clientConfig"]["caBundle"];
+        assert_eq!(*told, json!(expected));
+    }
+}
+
+/// A client of an API server with this Secret, which it lets nobody replace, and whose webhook configurations lack the CA
+/// always. Their patches are kept.
+fn untrusting(secret: Option<&Secret>, patches: &Arc<Mutex<Vec<Value>>>) -> Client {
+    let (secret, patches) = (secret.cloned(), patches.clone());
+    let service = service_fn(move |request: Request<Body>| {
+        let (secret, patches) = (secret.clone(), patches.clone());
+        async move {
+            let (parts, body) = request.into_parts();
+            let sent = body.collect_bytes().await.unwrap();
+            let path = parts.uri.path();
+            let is_read = parts.method == Method::GET;
+            let webhook = json!({"name": "a.b.c", "clientConfig": {}, "sideEffects": "None", "admissionReviewVersions": ["v1"]});
+            let body = if path.contains("webhookconfigurations") {
+                if !is_read {
+                    let patch = serde_json::from_slice(&sent).unwrap();
+                    patches.lock().unwrap().push(patch);
+                }
+                Some(json!({"metadata": {"name": "sluice"}, "webhooks": [webhook]}))
+            } else {
+                secret
+                    .filter(|_| is_read && path.contains("/secrets/"))
+                    .map(|secret| json!(secret))
+            };
+            let code = if body.is_some() { 200 } else { 403 };
+            let body = body.unwrap_or_else(|| {
+                json!({"kind": "Status", "status": "Failure", "reason": "Forbidden", "code": 403,
+                    "message": "secrets is forbidden"})
+            });
+            let body = Body::from(body.to_string().into_bytes());
+            Ok::<_, Infallible>(Response::builder().status(code).body(body).unwrap())
+        }
+    });
+    Client::new(service, "default")
 }
 
 /// A client of an API server that has one Secret, which it lets be replaced.

@@ -73,15 +73,16 @@ fn exception(exception: &Exception) -> String {
     format!("({})", all.join(" && "))
 }
 
-/// Whether an exception covers the Jobs of all CronJobs, whose author is known.
-pub(crate) fn covers_cron_jobs(managed: &ManagedNamespacesSpec) -> bool {
+/// Whether an exception may cover the Jobs of CronJobs, whose author is known. What `when` says of a Job is asked when it is
+/// made.
+pub(crate) fn may_cover_cron_jobs(managed: &ManagedNamespacesSpec) -> bool {
     let author = cron_job_controller();
     managed.exceptions.iter().any(|exception| {
         let is_user = exception.users.is_empty() || exception.users.contains(&author.username);
         let mut groups = exception.groups.iter();
         let is_member =
             exception.groups.is_empty() || groups.any(|one| author.groups.contains(one));
-        is_user && is_member && exception.when.is_none()
+        is_user && is_member
     })
 }
 

@@ -225,7 +225,7 @@ fn objects(options: &Options, kinds: &[HeldKind]) -> Rules<Validation> {
             any(gate_annotations(), "object")
         ),
     ));
-    variables.push(variable("begins", begins(kinds)));
+    variables.push(variable("begins", begins(options, kinds)));
     let problems =
         format!("request.operation == 'CREATE' ? ({created}) :\n({removed}) + ({begun})");
     variables.push(variable("problems", problems));
@@ -263,8 +263,9 @@ fn objects(options: &Options, kinds: &[HeldKind]) -> Rules<Validation> {
     }
 }
 
-/// CEL: an edit by which an object begins to run: it is started, also by Sluice, or loses its controller.
-fn begins(kinds: &[HeldKind]) -> String {
+/// CEL: an edit by which an object begins to run: it is started, also by Sluice, loses its controller, or is no exception
+/// any more.
+fn begins(options: &Options, kinds: &[HeldKind]) -> String {
     let started = kinds.iter().filter_map(|kind| {
         let path = Path::parse(kind.job_kind.suspend.as_ref()?);
         let resource = &kind.resource;
@@ -277,9 +278,12 @@ fn begins(kinds: &[HeldKind]) -> String {
             is_handed_over(),
         ))
     });
-    let lost = [loses_controller()].into_iter();
+    // An object grows by its spec, which a subresource leaves as it is. An exception reads `object`.
+    let was_excepted = required::exceptions(&options.managed_namespaces)
+        .map(|any| format!("request.subResource == '' && [oldObject].exists(object, {any})"));
     let all: Vec<_> = started
-        .chain(lost)
+        .chain([loses_controller()])
+        .chain(was_excepted)
         .map(|begins| format!("({begins})"))
         .collect();
     format!(
@@ -373,7 +377,7 @@ fn makers(options: &Options) -> Rules<Validation> {
     // The Jobs of a CronJob are made by the controller of CronJobs.
     let managed = &options.managed_namespaces;
     let later = later.join(", ");
-    let is_top = if required::covers_cron_jobs(managed) {
+    let is_top = if required::may_cover_cron_jobs(managed) {
         format!("!(variables.maker in [{later}])")
     } else {
         "true".to_owned()

@@ -108,18 +108,43 @@ fn exceptions_are_in_every_policy() {
             assert!(policy.to_string().contains(part), "{name}: {part}");
         }
     }
-    // Who makes the Jobs of a CronJob is known.
+    // Who makes the Jobs of a CronJob is known. What `when` says of them is asked when they are made.
     let cron = "system:serviceaccount:kube-system:cronjob-controller";
-    let cron = managed(vec![exception(&[cron], &["system:authenticated"], None)]);
+    let cron = |when| managed(vec![exception(&[cron], &["system:authenticated"], when)]);
     let makers = |managed| {
         let made = policies(managed).into_iter();
         let mut makers = made.filter(|(name, _)| name == "sluice-enforcement-makers");
         makers.next().unwrap().1.to_string()
     };
     let covered = "!(variables.maker in ['batch/CronJob'])";
-    assert!(makers(cron).contains(&format!("!({covered})")));
+    for when in [None, Some("false")] {
+        assert!(makers(cron(when)).contains(&format!("!({covered})")));
+    }
     let ann = managed(vec![exception(&["ann"], &[], None)]);
     assert!(!makers(ann).contains(&format!("!({covered})")));
+}
+
+#[test]
+fn an_object_that_is_no_exception_any_more_begins_to_run() {
+    let begins = |exceptions: Vec<Exception>| {
+        let managed = ManagedNamespacesSpec {
+            exceptions,
+            ..ManagedNamespacesSpec::default()
+        };
+        let made = policies(managed).into_iter();
+        let mut refusing = made.filter(|(name, _)| name == "sluice-enforcement");
+        let (_, policy) = refusing.next().unwrap();
+        let variables = policy[0]["spec"]["variables"].as_array().unwrap();
+        let mut begins = variables.iter().filter(|one| one["name"] == "begins");
+        begins.next().unwrap()["expression"].to_string()
+    };
+    let was_excepted = "(request.subResource == '' && [oldObject].exists(object, (";
+    let small = Exception {
+        when: Some("object.spec.replicas == 1".to_owned()),
+        ..Exception::default()
+    };
+    assert!(begins(vec![small]).contains(was_excepted));
+    assert!(!begins(Vec::new()).contains("[oldObject]"));
 }
 
 #[test]
