@@ -22,8 +22,10 @@ const KNOWN_MAX: usize = 64;
 /// How long a token is remembered. Then the API server is asked again whose it is.
 const KNOWN_AGE_MAX: Duration = Duration::from_mins(5);
 
-/// Who account names of namespaces begin with.
+/// What the names of service accounts begin with.
 const ACCOUNT: &str = "system:serviceaccount:";
+/// Whom the API server takes those for who have no token.
+const ANONYMOUS: &str = "system:anonymous";
 
 /// One who reads, and his turns.
 #[derive(Clone)]
@@ -135,10 +137,12 @@ impl Users {
         let client = client.map_err(|error| unknown(&error))?;
         let name = match who(&client).await {
             Ok(name) => name,
-            // Clusters may forbid the question. The token was accepted all the same.
-            Err(error) if error.is_forbidden() => String::new(),
-            Err(error) => return Err(unknown(&error)),
+            // Clusters may forbid the question.
+            Err(error) => named_in(&error).ok_or_else(|| unknown(&error))?,
         };
+        if name == ANONYMOUS {
+            return Err(Stranger::Unaccepted);
+        }
         let namespace = self.namespace.as_deref().or_else(|| home(&name));
         let namespace = namespace.unwrap_or("default").to_owned();
         let url = self.server.url().to_string();
@@ -161,6 +165,16 @@ impl Users {
     fn known(&self) -> MutexGuard<'_, Known<Reader>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Whom the API server forbids something: it knows whose the token is all the same.
+fn named_in(error: &ClusterError) -> Option<String> {
+    let ClusterError::Refused(status) = error else {
+        return None;
+    };
+    let (_, after) = status.message.split_once("User \"")?;
+    let (name, _) = after.split_once("\" cannot ")?;
+    error.is_forbidden().then(|| name.to_owned())
 }
 
 /// The namespace of a service account, by its name as a user.
@@ -206,6 +220,8 @@ impl<T: Clone> Known<T> {
 
 #[cfg(test)]
 mod tests {
+    use kube::core::Status;
+
     use super::*;
 
     #[test]
@@ -230,6 +246,18 @@ mod tests {
         assert_eq!(known.find(&token(1), now), Some(1));
         assert_eq!(known.find(&token(1), now + KNOWN_AGE_MAX), None);
         assert_eq!(known.all().count(), 0);
+    }
+
+    #[test]
+    fn who_may_not_ask_who_he_is_is_named_by_the_refusal() {
+        let refused = |code, message: &str| {
+            let status = Status::failure(message, "").with_code(code);
+            named_in(&ClusterError::Refused(status.boxed()))
+        };
+        let message = "selfsubjectreviews.authentication.k8s.io is forbidden: User \"jane\" cannot create resource";
+        assert_eq!(refused(403, message).as_deref(), Some("jane"));
+        assert_eq!(refused(500, message), None);
+        assert_eq!(refused(403, "forbidden: not by this proxy"), None);
     }
 
     #[test]
