@@ -32,7 +32,7 @@ const ANONYMOUS: &str = "system:anonymous";
 pub struct Reader {
     viewer: Viewer,
     answers: Arc<Semaphore>,
-    name: String,
+    party: String,
 }
 
 impl Reader {
@@ -41,7 +41,7 @@ impl Reader {
         Self {
             viewer,
             answers: Arc::new(Semaphore::new(Semaphore::MAX_PERMITS)),
-            name: String::new(),
+            party: String::new(),
         }
     }
 
@@ -147,16 +147,17 @@ impl Users {
         let namespace = namespace.unwrap_or("default").to_owned();
         let url = self.server.url().to_string();
         let viewer = Viewer::new(client, url, namespace, self.assumed.clone());
+        let party = party(&name).to_owned();
         let mut known = self.known();
-        // Several tokens of a user have the turns of one.
+        // Several tokens of a party have the turns of one.
         let own = known
             .all()
-            .find(|other| !name.is_empty() && other.name == name);
+            .find(|other| !party.is_empty() && other.party == party);
         let answers = own.map(|own| own.answers.clone());
         let reader = Reader {
-            viewer: viewer.among(self.turns.clone(), name.clone()),
+            viewer: viewer.among(self.turns.clone(), name, party.clone()),
             answers: answers.unwrap_or_else(|| Arc::new(Semaphore::new(ANSWERS_OF_ONE))),
-            name,
+            party,
         };
         known.keep(token, reader.clone(), Instant::now());
         Ok(reader)
@@ -181,6 +182,14 @@ fn named_in(error: &ClusterError) -> Option<String> {
 fn home(name: &str) -> Option<&str> {
     let (namespace, _) = name.strip_prefix(ACCOUNT)?.split_once(':')?;
     Some(namespace)
+}
+
+/// Who takes turns as one. All service accounts of a namespace do: whoever may make one may make many.
+fn party(name: &str) -> &str {
+    match home(name) {
+        Some(_) => name.rsplit_once(':').map_or(name, |(account, _)| account),
+        None => name,
+    }
 }
 
 /// What is known by tokens, and since when; what was asked for last is last. It is compared with all that are known, each
@@ -265,5 +274,12 @@ mod tests {
         assert_eq!(home("system:serviceaccount:blue:tenant"), Some("blue"));
         assert_eq!(home("jane"), None);
         assert_eq!(home("system:serviceaccount:blue"), None);
+        let parties = [
+            "system:serviceaccount:blue:a",
+            "system:serviceaccount:blue:b",
+        ]
+        .map(party);
+        assert_eq!(parties, ["system:serviceaccount:blue"; 2]);
+        assert_eq!(party("ns:jane"), "ns:jane");
     }
 }
