@@ -146,7 +146,7 @@ mod tests {
             ("c", Err(NoEstimate::NotQueued)),
         ];
         let mut estimates = Estimates {
-            all: all.map(|(id, answer)| (id.into(), answer)).into(),
+            all: BTreeMap::from(all.map(|(id, answer)| (WorkloadId::from(id), answer))),
             none: None,
             ..Estimates::none(NoEstimate::NotQueued)
         };
