@@ -107,13 +107,20 @@ impl FinishedJobs {
         }
     }
 
-    /// Of too many sorts the one is forgotten of which none has finished for longest.
+    /// Of too many sorts one is forgotten of the namespace that has the most: the one of which none has finished for longest.
     fn forget_a_sort(&mut self) {
         if self.sorts.len() <= SORTS_MAX {
             return;
         }
+        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+        for sort in self.sorts.keys() {
+            *counts.entry(&sort.queue.namespace).or_default() += 1;
+        }
+        let most = counts.into_iter().max_by_key(|(_, count)| *count);
+        let is_of_most = |sort: &Sort| most.is_some_and(|(most, _)| &*sort.queue.namespace == most);
         let last = |(_, kept): &(&Arc<Sort>, &Kept)| kept.0.back().map(|(finished, _)| *finished);
-        let oldest = self.sorts.iter().min_by_key(last);
+        let of_most = self.sorts.iter().filter(|(sort, _)| is_of_most(sort));
+        let oldest = of_most.min_by_key(last);
         if let Some(oldest) = oldest.map(|(sort, _)| sort.clone()) {
             self.sorts.remove(&oldest);
         }
@@ -124,11 +131,14 @@ impl FinishedJobs {
         self.sorts.values().map(|kept| kept.0.len()).sum()
     }
 
-    /// How long they ran.
+    /// How long they ran. Not all may count, so the last of each sort come first, then those before them.
     pub fn durations(&self) -> Durations {
         let mut durations = Durations::default();
-        for (sort, kept) in &self.sorts {
-            for (_, ran) in &kept.0 {
+        for later in 0..DURATIONS_MAX {
+            for (sort, kept) in &self.sorts {
+                let Some((_, ran)) = kept.0.iter().nth_back(later) else {
+                    continue;
+                };
                 durations.note(Seen {
                     queue: sort.queue.clone(),
                     kind: sort.kind.clone(),
@@ -243,5 +253,39 @@ mod tests {
         };
         jobs.note(untold);
         assert_eq!(jobs.came(|queue| &*queue.name == "other").len(), 1);
+    }
+
+    #[test]
+    fn a_namespace_with_many_sorts_of_jobs_leaves_those_of_others() {
+        let mut jobs = FinishedJobs::default();
+        let own = || FinishedJob {
+            queue: LocalQueueKey::new("own", "q"),
+            ..job("q", 1, 0, 60)
+        };
+        jobs.note(own());
+        for at in 1..1200 {
+            for _ in 0..15 {
+                jobs.note(job("a", u32::try_from(at).unwrap(), at, 5));
+            }
+        }
+        assert!(jobs.sorts.keys().any(|sort| sort.queue == own().queue));
+        // 15,000 are more than count, those of this queue among them though its name comes last.
+        let durations = jobs.durations();
+        let (own, kind) = (own(), "Other".into());
+        let asked = Asked {
+            queue: &own.queue,
+            kind: &kind,
+            pod_sets: &own.pod_sets,
+            said: None,
+            runs_for: Duration::ZERO,
+        };
+        let (source, likely) = durations.likely(asked, None).unwrap();
+        assert_eq!((source, likely.within(999).as_secs()), (Source::Any, 5));
+        let longest = Asked {
+            runs_for: Duration::from_secs(5),
+            ..asked
+        };
+        let (_, likely) = durations.likely(longest, None).unwrap();
+        assert_eq!(likely.within(0).as_secs(), 60);
     }
 }

@@ -30,6 +30,8 @@ const KEPT_MAX: Duration = Duration::from_secs(30);
 const KEPT_LEN: usize = 64;
 /// How many times as long as an estimate took the pause after it is.
 const PAUSE_PER_ESTIMATE: u32 = 4;
+/// Longest pause.
+const PAUSE_MAX: Duration = Duration::from_secs(10);
 /// Longest time that a reader waits for the pause and the estimates of others.
 const ESTIMATE_DEADLINE: Duration = Duration::from_secs(25);
 
@@ -107,6 +109,7 @@ impl Estimator {
         if let Some(known) = self.lock().of(&root, whom) {
             return Ok(Some(known));
         }
+        let by = Instant::now() + ESTIMATE_DEADLINE;
         let turn = self.turns.turn(caller, ESTIMATE_DEADLINE).await?;
         let pause_until = {
             let mut kept = self.lock();
@@ -117,6 +120,9 @@ impl Estimator {
             kept.pause_until
         };
         if let Some(until) = pause_until {
+            if by < until {
+                return Err(Problem::Busy);
+            }
             sleep_until(until).await;
         }
         let of = root.clone();
@@ -158,7 +164,8 @@ impl Kept {
     /// Keeps estimates that took so long.
     fn keep(&mut self, root: NodeName, estimates: Arc<Estimates>, took: Duration) {
         let now = Instant::now();
-        self.pause_until = Some(now + took.saturating_mul(PAUSE_PER_ESTIMATE));
+        let pause = took.saturating_mul(PAUSE_PER_ESTIMATE);
+        self.pause_until = Some(now + pause.min(PAUSE_MAX));
         let kept_for = took.saturating_mul(KEPT_PER_ESTIMATE);
         let until = now + kept_for.clamp(KEPT_MIN, KEPT_MAX);
         self.trees.insert(0, (root, until, estimates));
@@ -180,6 +187,8 @@ mod tests {
         kept.keep(root("quick"), estimates(), Duration::from_millis(1));
         kept.keep(root("slow"), estimates(), Duration::from_secs(2));
         assert_eq!(kept.pause_until, Some(began + Duration::from_secs(8)));
+        kept.keep(root("slower"), estimates(), Duration::from_secs(9));
+        assert_eq!(kept.pause_until, Some(began + PAUSE_MAX));
         for (after, quick, slow) in [(0, true, true), (2, false, true), (31, false, false)] {
             let passed = Duration::from_secs(after);
             tokio::time::advance(passed.saturating_sub(began.elapsed())).await;

@@ -150,7 +150,7 @@ the root. */ -}}
 {{- $args := list -}}
 {{- range $container.args }}{{ if not (hasPrefix "--tls-" .) }}{{ $args = append $args . }}{{ end }}{{ end -}}
 {{- $_ := set $container "args" (append $args "--plain-http") -}}
-{{- range $probe := list $container.livenessProbe $container.readinessProbe }}{{ $_ := unset $probe.httpGet "scheme" }}{{ end -}}
+{{- $_ := unset $container.readinessProbe.httpGet "scheme" -}}
 {{- range $key, $parent := dict "volumeMounts" $container "volumes" $pod -}}
 {{- $kept := list -}}
 {{- range index $parent $key }}{{ if ne .name "certificate" }}{{ $kept = append $kept . }}{{ end }}{{ end -}}

@@ -76,7 +76,10 @@ pub fn unless_refused<T: Default>(
 /// Why visibility.sluice.dev does not say something.
 #[derive(Debug, Error)]
 pub enum Unseen {
-    /// There is no such API, or it does not know what is asked about.
+    /// There is no such API, or it is older than this question.
+    #[error("{VISIBILITY} is not installed")]
+    NotInstalled,
+    /// It does not know what is asked about.
     #[error("{0}")]
     NotFound(String),
     /// The caller may not read that.
@@ -91,12 +94,11 @@ impl Unseen {
     fn of(error: &ClusterError) -> Self {
         match error {
             ClusterError::Refused(status) if status.code == 404 => {
-                let is_known = status.message.contains(VISIBILITY);
-                Self::NotFound(if is_known {
-                    status.message.clone()
+                if status.message.contains(VISIBILITY) {
+                    Self::NotFound(status.message.clone())
                 } else {
-                    format!("{VISIBILITY} is not installed")
-                })
+                    Self::NotInstalled
+                }
             }
             ClusterError::Refused(status) if status.code == 403 => {
                 Self::Forbidden(status.message.clone())

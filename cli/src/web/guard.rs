@@ -139,8 +139,8 @@ impl Guard {
         let tokens = match &self.access {
             Access::Own(tokens) => tokens,
             Access::Users => {
-                let presented = presented.filter(|presented| !presented.is_empty());
-                let token = presented.ok_or(Refusal::SignIn)?;
+                let token = presented.filter(|presented| is_token(presented));
+                let token = token.ok_or(Refusal::SignIn)?;
                 return Ok(Some(Token(token.to_owned())));
             }
         };
@@ -155,6 +155,13 @@ impl Guard {
         });
         token.map_or(Err(Refusal::Token), |token| Ok(Some(Token(token))))
     }
+}
+
+/// Whether the API server takes it as a token: one word of these letters. Where the word is empty, as after a second space,
+/// it takes the request as one without a token.
+fn is_token(presented: &str) -> bool {
+    let is_letter = |letter: char| letter.is_ascii_alphanumeric() || "-._~+/=".contains(letter);
+    !presented.is_empty() && presented.chars().all(is_letter)
 }
 
 /// A header of a request.

@@ -22,15 +22,17 @@ const KNOWN_MAX: usize = 64;
 /// How long a token is remembered. Then the API server is asked again whose it is.
 const KNOWN_AGE_MAX: Duration = Duration::from_mins(5);
 
-/// Who account names of namespaces begin with.
+/// What the names of service accounts begin with.
 const ACCOUNT: &str = "system:serviceaccount:";
+/// Whom the API server takes those for who have no token.
+const ANONYMOUS: &str = "system:anonymous";
 
 /// One who reads, and his turns.
 #[derive(Clone)]
 pub struct Reader {
     viewer: Viewer,
     answers: Arc<Semaphore>,
-    name: String,
+    party: String,
 }
 
 impl Reader {
@@ -39,7 +41,7 @@ impl Reader {
         Self {
             viewer,
             answers: Arc::new(Semaphore::new(Semaphore::MAX_PERMITS)),
-            name: String::new(),
+            party: String::new(),
         }
     }
 
@@ -135,24 +137,27 @@ impl Users {
         let client = client.map_err(|error| unknown(&error))?;
         let name = match who(&client).await {
             Ok(name) => name,
-            // Clusters may forbid the question. The token was accepted all the same.
-            Err(error) if error.is_forbidden() => String::new(),
-            Err(error) => return Err(unknown(&error)),
+            // Clusters may forbid the question.
+            Err(error) => named_in(&error).ok_or_else(|| unknown(&error))?,
         };
+        if name == ANONYMOUS {
+            return Err(Stranger::Unaccepted);
+        }
         let namespace = self.namespace.as_deref().or_else(|| home(&name));
         let namespace = namespace.unwrap_or("default").to_owned();
         let url = self.server.url().to_string();
         let viewer = Viewer::new(client, url, namespace, self.assumed.clone());
+        let party = party(&name).to_owned();
         let mut known = self.known();
-        // Several tokens of a user have the turns of one.
+        // Several tokens of a party have the turns of one.
         let own = known
             .all()
-            .find(|other| !name.is_empty() && other.name == name);
+            .find(|other| !party.is_empty() && other.party == party);
         let answers = own.map(|own| own.answers.clone());
         let reader = Reader {
-            viewer: viewer.among(self.turns.clone(), name.clone()),
+            viewer: viewer.among(self.turns.clone(), name, party.clone()),
             answers: answers.unwrap_or_else(|| Arc::new(Semaphore::new(ANSWERS_OF_ONE))),
-            name,
+            party,
         };
         known.keep(token, reader.clone(), Instant::now());
         Ok(reader)
@@ -163,10 +168,28 @@ impl Users {
     }
 }
 
+/// Whom the API server forbids something: it knows whose the token is all the same.
+fn named_in(error: &ClusterError) -> Option<String> {
+    let ClusterError::Refused(status) = error else {
+        return None;
+    };
+    let (_, after) = status.message.split_once("User \"")?;
+    let (name, _) = after.split_once("\" cannot ")?;
+    error.is_forbidden().then(|| name.to_owned())
+}
+
 /// The namespace of a service account, by its name as a user.
 fn home(name: &str) -> Option<&str> {
     let (namespace, _) = name.strip_prefix(ACCOUNT)?.split_once(':')?;
     Some(namespace)
+}
+
+/// Who takes turns as one. All service accounts of a namespace do: whoever may make one may make many.
+fn party(name: &str) -> &str {
+    match home(name) {
+        Some(_) => name.rsplit_once(':').map_or(name, |(account, _)| account),
+        None => name,
+    }
 }
 
 /// What is known by tokens, and since when; what was asked for last is last. It is compared with all that are known, each
@@ -206,6 +229,8 @@ impl<T: Clone> Known<T> {
 
 #[cfg(test)]
 mod tests {
+    use kube::core::Status;
+
     use super::*;
 
     #[test]
@@ -233,9 +258,28 @@ mod tests {
     }
 
     #[test]
+    fn who_may_not_ask_who_he_is_is_named_by_the_refusal() {
+        let refused = |code, message: &str| {
+            let status = Status::failure(message, "").with_code(code);
+            named_in(&ClusterError::Refused(status.boxed()))
+        };
+        let message = "selfsubjectreviews.authentication.k8s.io is forbidden: User \"jane\" cannot create resource";
+        assert_eq!(refused(403, message).as_deref(), Some("jane"));
+        assert_eq!(refused(500, message), None);
+        assert_eq!(refused(403, "forbidden: not by this proxy"), None);
+    }
+
+    #[test]
     fn an_account_is_at_home_in_its_namespace() {
         assert_eq!(home("system:serviceaccount:blue:tenant"), Some("blue"));
         assert_eq!(home("jane"), None);
         assert_eq!(home("system:serviceaccount:blue"), None);
+        let parties = [
+            "system:serviceaccount:blue:a",
+            "system:serviceaccount:blue:b",
+        ]
+        .map(party);
+        assert_eq!(parties, ["system:serviceaccount:blue"; 2]);
+        assert_eq!(party("ns:jane"), "ns:jane");
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
-use sluice_crds::ConditionType;
+use sluice_crds::{ConditionType, PodSet};
 use sluice_engine::{
     Borrowing, ClusterQueueName, Event, FlavorName, LocalQueueKey, NodeName, StandingState, Time,
     WorkloadId,
@@ -26,6 +26,10 @@ use crate::visibility::{JOBS_MAX, StandingWorkload, TakenJobs, WorkloadRef};
 /// more is taken than that it waits.
 const LOOKS_OF_NODE: usize = 10;
 const LOOKS_OF_JOB: usize = 4;
+/// A job that asks for more than so many bytes of JSON does not count once it has finished: its user could fill the memory
+/// with such. In memory each value costs as much as so many bytes besides its own.
+const ASKED_BYTES_MAX: usize = 4096;
+const BYTES_OF_VALUE: usize = 64;
 /// What a group of pods is called as a kind.
 const POD_GROUP: &str = "PodGroup";
 
@@ -194,7 +198,8 @@ impl Controller {
 
     fn finished_job(&self, key: &WorkloadKey) -> Option<FinishedJob> {
         let record = self.objects.workload(key)?;
-        if !record.is_finished() || record.unreadable.is_some() {
+        if !record.is_finished() || record.unreadable.is_some() || !is_small(&record.spec.pod_sets)
+        {
             return None;
         }
         let subject = &record.owner.as_ref()?.subject;
@@ -220,6 +225,17 @@ fn local_queue_of(event: &Event) -> Option<LocalQueueKey> {
         Event::UpsertLocalQueue(local_queue) => Some(local_queue.key.clone()),
         _ => None,
     }
+}
+
+/// Whether what a job asks for is small enough to be kept once it has finished.
+fn is_small(pod_sets: &[PodSet]) -> bool {
+    let Ok(text) = serde_json::to_string(pod_sets) else {
+        return false;
+    };
+    let values = text.matches(',').count();
+    text.len()
+        .saturating_add(values.saturating_mul(BYTES_OF_VALUE))
+        <= ASKED_BYTES_MAX
 }
 
 /// The kind by which jobs are alike.

@@ -123,6 +123,19 @@ async fn a_job_counts_once_when_it_has_finished() {
     assert_eq!(play.controller.finished.durations_len(), 3);
 }
 
+#[tokio::test]
+async fn a_job_that_asked_for_much_is_forgotten_once_it_has_finished() {
+    let (_, workloads) = mk_play(&["a".to_owned()]);
+    for (labels, counted) in [(10, 1), (200, 0)] {
+        let mut play = Play::new();
+        let mut workload = finished(&workloads[0], 50);
+        let labels = (0..labels).map(|number| (format!("label-{number}"), json!("x")));
+        workload["spec"]["podSets"][0]["nodeSelector"] = Value::Object(labels.collect());
+        play.list(&Source::Workload, vec![workload]);
+        assert_eq!(play.controller.finished.durations_len(), counted);
+    }
+}
+
 /// Measures, and fails if a decision would have to wait.
 #[tokio::test]
 #[ignore = "measures"]

@@ -80,6 +80,7 @@ impl Estimates {
         if !is_known && estimates.none.is_none() {
             if let Ok(own) = ids.binary_search(whom) {
                 estimates.play(&tree, &[own], &ids);
+                estimates.forget_slow_but(whom);
             } else {
                 let none = Err(NoEstimate::NotQueued);
                 estimates.all.insert(whom.clone(), none);
@@ -111,6 +112,12 @@ impl Estimates {
         }
     }
 
+    /// Each of the others may take less time alone, as well.
+    fn forget_slow_but(&mut self, whom: &WorkloadId) {
+        let is_slow = |answer: &Answer| matches!(answer, Err(NoEstimate::TooSlow(_)));
+        self.all.retain(|id, answer| id == whom || !is_slow(answer));
+    }
+
     /// Whether it is known whether this job can be estimated.
     pub fn is_about(&self, whom: &WorkloadId) -> bool {
         self.none.is_some() || self.all.contains_key(whom)
@@ -123,5 +130,28 @@ impl Estimates {
             (None, Some(why)) => Err(why.clone()),
             (None, None) => Err(NoEstimate::NotQueued),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn that_all_take_too_long_is_no_answer_for_each() {
+        let slow = || Err(NoEstimate::TooSlow(7));
+        let all = [
+            ("a", slow()),
+            ("b", slow()),
+            ("c", Err(NoEstimate::NotQueued)),
+        ];
+        let mut estimates = Estimates {
+            all: BTreeMap::from(all.map(|(id, answer)| (WorkloadId::from(id), answer))),
+            none: None,
+            ..Estimates::none(NoEstimate::NotQueued)
+        };
+        estimates.forget_slow_but(&"a".into());
+        let about = ["a", "b", "c"].map(|id| estimates.is_about(&id.into()));
+        assert_eq!(about, [true, false, true]);
     }
 }

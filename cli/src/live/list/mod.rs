@@ -45,7 +45,7 @@ pub struct List {
     /// Finished jobs too.
     #[arg(short, long)]
     finished: bool,
-    /// Estimate when each pending job will start, which takes up to ten seconds for each tree of cohorts.
+    /// Estimate when each pending job will start, which may take a minute.
     #[arg(long, conflicts_with = "watch")]
     start: bool,
     /// The run time to assume for a job if no similar job has finished.

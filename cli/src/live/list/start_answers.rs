@@ -15,8 +15,8 @@ use super::super::listed::{Unseen, visible_within};
 
 /// How long one answer may take: estimates of other trees of cohorts may come before.
 const ANSWER_DEADLINE: Duration = Duration::from_secs(12);
-/// How long all answers may take.
-const DEADLINE: Duration = Duration::from_secs(40);
+/// It is not worth to ask for less.
+const ANSWER_TIME_MIN: Duration = Duration::from_secs(1);
 
 /// When a job will start, or why there is no estimate.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -90,15 +90,22 @@ pub(super) struct Told {
     pub(super) unseen: Option<String>,
 }
 
-/// Asks about each of these jobs, and notes what is said.
-pub(super) async fn ask(client: &Client, jobs: Vec<&mut Job>) -> Told {
+/// Asks about each of these jobs for as long as there is time, and notes what is said.
+pub(super) async fn ask(client: &Client, jobs: Vec<&mut Job>, within: Duration) -> Told {
     let begun = Instant::now();
     let mut told = Told {
         is_all: true,
         unseen: None,
     };
     for job in jobs {
-        match about(client, job).await {
+        let left = within.saturating_sub(begun.elapsed());
+        if left < ANSWER_TIME_MIN {
+            told.is_all = false;
+            let why = "visibility.sluice.dev does not answer in time";
+            told.unseen = Some(why.to_owned());
+            break;
+        }
+        match about(client, job, left.min(ANSWER_DEADLINE)).await {
             Ok(Said::Estimate(estimate)) => job.start = Some(estimate),
             Ok(Said::None(why)) => job.no_estimate = Some(why),
             Ok(Said::NotThere(why)) => {
@@ -108,29 +115,23 @@ pub(super) async fn ask(client: &Client, jobs: Vec<&mut Job>) -> Told {
             Err(why) => {
                 told.is_all = false;
                 told.unseen = Some(why.to_string());
-                // Others may be known. An API that refuses or does not answer is not asked about them.
+                // Others may be known. An API that is not there, refuses or does not answer is not asked about them.
                 if !matches!(why, Unseen::NotFound(_)) {
                     break;
                 }
             }
         }
-        if DEADLINE < begun.elapsed() {
-            told.is_all = false;
-            let why = "visibility.sluice.dev does not answer in time";
-            told.unseen = Some(why.to_owned());
-            break;
-        }
     }
     told
 }
 
-async fn about(client: &Client, job: &Job) -> Result<Said, Unseen> {
+async fn about(client: &Client, job: &Job, within: Duration) -> Result<Said, Unseen> {
     let (resource, name) = match &job.workload {
         Some(workload) => ("workloads", workload),
         None => ("pods", &job.name),
     };
     let path = format!("namespaces/{}/{resource}/{name}/estimate", job.namespace);
-    let answer: StartEstimate = visible_within(ANSWER_DEADLINE, client, &path).await?;
+    let answer: StartEstimate = visible_within(within, client, &path).await?;
     let nothing = || Unseen::NoAnswer("visibility.sluice.dev says nothing of it".to_owned());
     answer.said().ok_or_else(nothing)
 }

@@ -16,6 +16,10 @@ use super::start_answers::{Told, ask};
 use crate::cluster::{self, Tell};
 use crate::simulate::{Assumed, Seen, estimate};
 
+/// How long visibility.sluice.dev may take to tell of all jobs: less where somebody waits for the page, whose answer has to hold
+/// what the plugin works out besides.
+const TOLD_DEADLINE: Duration = Duration::from_secs(40);
+const TOLD_DEADLINE_BESIDE: Duration = Duration::from_secs(8);
 /// How long the queues and jobs of the cluster may take to be read: an explanation is not to wait for them for longer.
 const READ_DEADLINE: Duration = Duration::from_secs(20);
 
@@ -38,7 +42,7 @@ pub async fn estimate_starts(
     assumed: &Assumed,
     tell: &mut Tell<'_>,
 ) -> Result<(), LiveError> {
-    let told = told(client, jobs, assumed).await;
+    let told = told(client, jobs, assumed, TOLD_DEADLINE).await;
     if told.is_all {
         return Ok(());
     }
@@ -64,7 +68,7 @@ pub async fn estimate_starts_beside(
     under_way: OwnedSemaphorePermit,
     tell: &mut Tell<'_>,
 ) -> Result<(Vec<Job>, Vec<String>), JoinError> {
-    let told = told(client, &mut jobs, &assumed).await;
+    let told = told(client, &mut jobs, &assumed, TOLD_DEADLINE_BESIDE).await;
     if told.is_all {
         return Ok((jobs, Vec::new()));
     }
@@ -81,7 +85,7 @@ pub async fn estimate_starts_beside(
 
 /// What can be told without the jobs of others: of jobs that can't start as they stand, and by visibility.sluice.dev, which
 /// knows no other run time than those of finished jobs.
-async fn told(client: &Client, jobs: &mut [Job], assumed: &Assumed) -> Told {
+async fn told(client: &Client, jobs: &mut [Job], assumed: &Assumed, within: Duration) -> Told {
     not_pending(jobs);
     let pending: Vec<&mut Job> = jobs.iter_mut().filter(|job| is_pending(job)).collect();
     if assumed.duration.is_some() {
@@ -90,7 +94,7 @@ async fn told(client: &Client, jobs: &mut [Job], assumed: &Assumed) -> Told {
             unseen: None,
         };
     }
-    ask(client, pending).await
+    ask(client, pending, within).await
 }
 
 fn is_pending(job: &Job) -> bool {
@@ -227,6 +231,14 @@ mod tests {
         assert!(
             why.starts_with(&alone) && !alone.contains("; and"),
             "{alone}"
+        );
+        let unserved = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 404, "reason": "NotFound",
+            "message": "the server could not find the requested resource"});
+        let unserved = told(unserved, Assumed::default()).await;
+        let why = unserved[0].clone().unwrap();
+        assert!(
+            why.ends_with("; and visibility.sluice.dev is not installed"),
+            "{why}"
         );
         let unknown = json!({"reason": "NoFinishedJobs", "message": "no job has finished"});
         let unknown = told(unknown, Assumed::default()).await;

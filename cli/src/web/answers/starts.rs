@@ -93,7 +93,7 @@ impl Viewer {
 
     /// The right to make the one estimate. Who has to wait costs the cluster nothing.
     fn under_way(&self) -> Result<OwnedSemaphorePermit, Problem> {
-        let under_way = self.turns.take(&self.user, Instant::now());
+        let under_way = self.turns.take(&self.party, Instant::now());
         under_way.ok_or_else(|| unestimated(Reason::Busy, "another estimate is under way"))
     }
 

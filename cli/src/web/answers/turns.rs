@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// How long a place is kept for one who does not ask again. The page asks with each answer to its view.
+/// How long a place is kept for one who does not ask again. The page asks every five seconds, or more often.
 const PLACE_AGE_MAX: Duration = Duration::from_secs(15);
 /// Most users that have a place.
 const PLACES_MAX: usize = 64;

@@ -29,7 +29,9 @@ pub struct Viewer {
     pub(super) client: Client,
     server: String,
     /// His name, where there are several.
-    pub(super) user: String,
+    user: String,
+    /// Whose turns he has.
+    pub(super) party: String,
     namespace: String,
     /// What he says of the cluster.
     pub(super) assumed: Assumed,
@@ -74,6 +76,7 @@ impl Viewer {
             client,
             server,
             user: String::new(),
+            party: String::new(),
             namespace,
             assumed,
             served: Arc::default(),
@@ -81,10 +84,11 @@ impl Viewer {
         }
     }
 
-    /// The same, as one of several users, who share these turns.
-    pub fn among(self, turns: Turns, user: String) -> Self {
+    /// The same, as one of several users, who share these turns by parties.
+    pub fn among(self, turns: Turns, user: String, party: String) -> Self {
         Self {
             user,
+            party,
             turns,
             ..self
         }

@@ -253,6 +253,17 @@ fn in_the_cluster_each_brings_a_token_of_his_own_to_the_public_address() {
             vec![host, ("authorization", "Bearer ")],
             Err(Refusal::SignIn),
         ),
+        // The API server would take these as nobody's.
+        (
+            "/api/jobs",
+            vec![host, ("authorization", "Bearer  x")],
+            Err(Refusal::SignIn),
+        ),
+        (
+            "/api/jobs",
+            vec![host, ("authorization", "Bearer x y")],
+            Err(Refusal::SignIn),
+        ),
         (
             "/api/jobs",
             vec![host, ("authorization", "Basic eA==")],

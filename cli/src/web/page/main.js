@@ -15,6 +15,8 @@ const banner = document.getElementById("banner");
 const announcer = document.getElementById("announce");
 const freshness = document.getElementById("freshness");
 
+/** Pause before an estimate is asked for again that has to wait for its turn: the server keeps its place for 15 s. */
+const ESTIMATE_AGAIN = 5000;
 /** Pause before a session that could not be opened is tried again: another tab may have a token meanwhile. */
 const OPEN_AGAIN = 5000;
 
@@ -116,6 +118,7 @@ function fresh() {
 function words({ reason, message, what }) {
   switch (reason) {
     case "token":
+      if (IN_CLUSTER) return ["You are not signed in", message];
       return ["This page is not open yet", "Open the address that kubectl sluice web printed: it holds a token. An address that it opened itself works once."];
     case "gone":
       if (IN_CLUSTER) return ["The server of this page does not answer", "Load the page again: a proxy before it may want you to sign in."];
@@ -184,6 +187,7 @@ function listen() {
   follow(() => session && arrive());
   // Answers stop coming while the page is hidden, and may take long.
   setInterval(fresh, 1000);
+  setInterval(() => data && !document.hidden && askForEstimates(current()), ESTIMATE_AGAIN);
   document.addEventListener("visibilitychange", fresh);
   // The address with a new token, put into a tab that shows the page already, loads nothing.
   window.addEventListener("hashchange", () => {
