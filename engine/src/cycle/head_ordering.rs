@@ -82,8 +82,8 @@ impl BorrowingPath {
         node: NodeId,
         requested: &RequestedUsage,
     ) -> Self {
-        let levels = (requested.iter())
-            .map(|(cell, amount)| quota.levels_above_quota(node, *cell, *amount));
+        let levels =
+            (requested.iter()).map(|(cell, amount)| quota.levels_above_quota(node, *cell, *amount));
         if settings.fair_sharing.is_none() {
             let heights = levels.map(|above_quota| quota.height_of_lender(node, above_quota));
             return Self::Plain(heights.max().unwrap_or(0));

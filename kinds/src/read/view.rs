@@ -17,6 +17,10 @@ use crate::read::template::Placement;
 
 /// A set of equal pods.
 #[derive(Debug, Clone, PartialEq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "facts that say nothing of each other"
+)]
 pub struct PodSetView {
     /// The name of the set, unique in the object.
     pub name: Arc<str>,

@@ -28,8 +28,9 @@ impl Controller {
         oldest: &PodRecord,
         pods: &[(&PodKey, &PodRecord)],
     ) -> Result<Priority, NoPriority> {
+        let members: Vec<_> = group::members(pods).collect();
         let classes = self.classes_in(namespace, &oldest.queue);
-        classes.of_group(oldest, group::members(pods))
+        classes.of_group(oldest, &members)
     }
 
     /// The priority of a pod.

@@ -4,7 +4,7 @@ use super::*;
 
 /// A pod of a group of two, of this PriorityClass.
 fn member(name: &str, minute: u32, class: &str) -> Value {
-    let mut pod = super::unqueued::member();
+    let mut pod = unqueued::member();
     let metadata = &mut pod["metadata"];
     metadata["name"] = json!(name);
     metadata["uid"] = json!(format!("uid-{name}"));

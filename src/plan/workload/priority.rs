@@ -132,13 +132,13 @@ impl Classes<'_> {
     ///
     /// # Errors
     /// It can't be queued.
-    pub fn of_group<'a>(
+    pub fn of_group(
         &self,
         oldest: &PodRecord,
-        members: impl IntoIterator<Item = &'a PodRecord>,
+        members: &[&PodRecord],
     ) -> Result<Priority, NoPriority> {
         let label = oldest.priority_class_label.as_deref();
-        let classes = members.into_iter().filter_map(class_of);
+        let classes = members.iter().filter_map(|pod| class_of(pod));
         self.from(label, classes).map(drop)?;
         self.of_pod(oldest)
     }

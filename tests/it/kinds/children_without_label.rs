@@ -31,7 +31,7 @@ async fn see_held(scene: &Scene<'_>, part: &str, root: &str) -> Result<()> {
     assert_eq!(
         told,
         format!(
-            "Suspended: it requests cpu 2, and {root}, to which it belongs, was admitted with 1; increase the requests of that object, or create this object without the owner reference, so that it is queued by itself"
+            "Suspended: it requests cpu 2, and {root}, to which it belongs, holds quota for 1; increase the requests of that object, or create this object without the owner reference, so that it is queued by itself"
         )
     );
     Ok(())
