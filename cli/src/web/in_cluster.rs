@@ -43,7 +43,7 @@ pub struct InCluster {
         conflicts_with_all = ["port", "open", "no_open", "kubeconfig", "context"]
     )]
     is_on: bool,
-    /// The address at which browsers find the page, as https://sluice.example.com.
+    /// The address at which browsers find the page, as <https://sluice.example.com>.
     #[arg(long, value_name = "URL", requires = "in_cluster")]
     public_url: Option<Site>,
     /// Where to listen; by default 127.0.0.1:8443.
