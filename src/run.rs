@@ -408,7 +408,7 @@ impl Replica {
             ended?;
             anyhow::bail!("the lease is lost: ending, to restart with fresh lists");
         }
-        election.release().await;
+        election.give_back().await;
         ended?;
         if stop.is_cancelled() {
             return Ok(());

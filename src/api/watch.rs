@@ -21,7 +21,7 @@ use crate::process::backoff::RetryBackoff;
 use crate::process::invariants::violated;
 use crate::process::metrics::Metrics;
 
-/// A watch is renewed after this long, so that a dead one is noticed: see [`crate::process::freshness`].
+/// A watch is renewed after this long, so that a dead one is noticed: see [`crate::process::watch_freshness`].
 pub const WATCH_SECONDS: u32 = 20;
 /// Most objects in a page of a list. How many they are follows from their size: see `client/pages.rs`.
 pub const PAGE_SIZE: u32 = 500;

@@ -21,7 +21,7 @@ use sluice_kinds::{CompiledKind, HeldMark, Problem, Suspension};
 use super::additions::PodAdditions;
 use super::kept_gates::KeptGates;
 use super::pod::OwnerRef;
-use super::staleness::Revision;
+use super::revisions::Revision;
 use super::subject::Uid;
 use crate::process::invariants::violated;
 

@@ -15,8 +15,8 @@ pub mod kept_gates;
 mod objects;
 pub mod pod;
 pub mod pods;
+mod revisions;
 mod source;
-mod staleness;
 mod subject;
 pub mod workload;
 
@@ -25,8 +25,8 @@ use std::time::Duration;
 pub use job::{JobKey, JobRecord};
 pub use objects::ObjectCache;
 pub use pod::{PodKey, PodRecord};
+pub use revisions::Revision;
 pub use source::Source;
-pub use staleness::Revision;
 pub use subject::{GroupKey, NamespacedName, Subject, Template, Uid};
 pub use workload::{WorkloadKey, WorkloadRecord};
 

@@ -12,7 +12,7 @@ use super::held::{Gated, GatedCounts, Held, HeldObjects, HeldOfQueue};
 use super::job::{JobKey, JobRecord};
 use super::pod::{PodKey, PodRecord};
 use super::pods::Pods;
-use super::staleness::Staleness;
+use super::revisions::Staleness;
 use super::subject::{Subject, Template, Uid};
 use super::workload::{WorkloadKey, WorkloadRecord};
 use crate::process::hashing::{HashMap, indexed, remove_from};
@@ -326,7 +326,7 @@ mod tests {
     use sluice_kinds::view::QueueLabels;
 
     use super::*;
-    use crate::cache::staleness::Revision;
+    use crate::cache::revisions::Revision;
     use crate::plan::fixtures::{mk_group_workload, mk_pod};
 
     fn put_job(objects: &mut ObjectCache, uid: &str, revision: u128) -> bool {

@@ -14,7 +14,7 @@ use sluice_kinds::pod::{PodAdmission, PodGroup, PodMode, PodPhase, PodView, Queu
 use sluice_kinds::view::{LabelledQueue, PodSetView, QueueLabels};
 
 use super::kept_gates::KeptGates;
-use super::staleness::Revision;
+use super::revisions::Revision;
 use super::subject::{GroupKey, Uid};
 use crate::process::recorded_times::{RecordedTimes, Sight};
 

@@ -12,7 +12,7 @@ use sluice_kinds::view::LabelledQueue;
 
 use super::held::{GatedCounts, HeldObjects};
 use super::pod::{CHAIN_MAX, OwnerRef, PodKey, PodRecord};
-use super::staleness::Staleness;
+use super::revisions::Staleness;
 use super::subject::{GroupKey, Subject, Uid};
 use crate::process::hashing::{HashMap, HashSet, indexed, remove_from};
 use shared::Shared;

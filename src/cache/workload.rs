@@ -16,7 +16,7 @@ use sluice_gates::GroupKind;
 use sluice_kinds::metadata::group_version;
 use sluice_kinds::problem::summarize;
 
-use super::staleness::Revision;
+use super::revisions::Revision;
 use super::subject::Uid;
 use super::subject::{GroupKey, Subject};
 use crate::cache::conditions;

@@ -10,9 +10,9 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::routing::get;
 use sluice_webhooks::CertificateSlot;
 
-use crate::process::freshness::Freshness;
 use crate::process::metrics::{Exposition, Metrics};
 use crate::process::pulse::Pulse;
+use crate::process::watch_freshness::Freshness;
 
 /// Whether all is well with something.
 pub type Check = Arc<dyn Fn() -> bool + Send + Sync>;

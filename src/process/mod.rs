@@ -9,7 +9,6 @@ pub mod backoff;
 pub mod certificate;
 pub mod clock;
 pub mod config;
-pub mod freshness;
 pub mod hashing;
 pub mod health;
 pub mod invariants;
@@ -19,5 +18,6 @@ pub mod notices;
 pub mod pulse;
 pub mod recorded_times;
 pub mod term;
+pub mod watch_freshness;
 
 pub use sluice_webhooks::manifests::FIELD_MANAGER;

@@ -3,9 +3,14 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use crate::process::clock::Moment;
 use crate::process::invariants::violated;
+
+/// Longest time for a write of a leader. One that was sent at the last moment of a term has ended before the Lease
+/// has: [`crate::process::lease`] is held to that.
+pub const WRITE_DEADLINE: Duration = Duration::from_secs(5);
 
 /// The name of a term: `leaseTransitions` of the Lease and the Lease's UID, as in `7.0f8fad5b-…`. Each
 /// acquisition has another one, also by a process that comes back under its old name, and also after the

@@ -1,15 +1,11 @@
 //! How a request fails, and what its sender may make of that.
 
-use std::time::Duration;
-
 use kube::Error;
 use kube::core::Status;
 
 use super::reply::Reply;
 use crate::process::answer::ApiAnswer;
-
-/// Longest time for one request.
-const DEADLINE: Duration = Duration::from_secs(5);
+use crate::process::term::WRITE_DEADLINE;
 
 /// What the API server says of a JSON patch whose `test` failed (`NewGenericServerResponse` in
 /// apimachinery): it leaves the cause out, and no other 422 reads so.
@@ -85,13 +81,13 @@ fn is_refusal(status: &Status) -> bool {
 pub(super) async fn deadline<T>(
     request: impl Future<Output = Result<T, Error>>,
 ) -> Result<T, RequestFailure> {
-    match tokio::time::timeout(DEADLINE, request).await {
+    match tokio::time::timeout(WRITE_DEADLINE, request).await {
         Ok(Ok(value)) => Ok(value),
         Ok(Err(Error::Api(status))) => Err(RequestFailure::Api(status)),
         Ok(Err(error)) => Err(RequestFailure::Other(error.to_string())),
         Err(_) => Err(RequestFailure::Other(format!(
             "no reply within {} s",
-            DEADLINE.as_secs()
+            WRITE_DEADLINE.as_secs()
         ))),
     }
 }

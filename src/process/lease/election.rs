@@ -1,8 +1,8 @@
 //! Leader election on a Lease, after client-go's algorithm: a lease has expired when it was seen
 //! unchanged for its whole duration on the local clock, whatever its timestamps say. A leader that can't
 //! renew gives up well before others may take over. What a leader may do in its term is `term.rs`. Who finds
-//! that the Lease was deleted waits until a former leader has noticed. How the process ends that has lost the Lease is
-//! in `run.rs`.
+//! that the Lease was deleted waits until a former leader has noticed. How a process ends after losing the Lease is in
+//! `run.rs`.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::process::answer::ApiAnswer;
 use crate::process::clock::{Moment, WallClock};
 use crate::process::invariants::violated;
 use crate::process::pulse::Pulse;
-use crate::process::term::Term;
+use crate::process::term::{Term, WRITE_DEADLINE};
 
 /// The name of the Lease.
 const NAME: &str = "sluice";
@@ -34,12 +34,12 @@ const NAME: &str = "sluice";
 struct Timing {
     /// How long a lease is good for after its last renewal.
     lease: Duration,
-    /// A leader that could not renew for this long stops. A write that was sent just before has its own
-    /// deadline of 5 s, so it has ended when the lease has.
+    /// A leader that could not renew for this long stops. A write that was sent just before has ended when the lease
+    /// has: [`WRITE_DEADLINE`].
     renew_deadline: Duration,
     /// How often the lease is renewed or looked at.
     retry: Duration,
-    /// How soon it is looked at again that was written to by somebody else meanwhile.
+    /// How long to wait after a conflicting write.
     conflict: Duration,
     /// Requests that a dead leader had under way end with its connection; until then nothing is listed.
     aftermath: Duration,
@@ -58,7 +58,8 @@ const TIMING: Timing = Timing {
     unaware: Duration::from_secs(5),
     request: Duration::from_secs(3),
 };
-const _: () = assert!(TIMING.renew_deadline.as_secs() + 5 < TIMING.lease.as_secs());
+const _: () =
+    assert!(TIMING.renew_deadline.as_secs() + WRITE_DEADLINE.as_secs() < TIMING.lease.as_secs());
 const _: () =
     assert!(TIMING.retry.as_secs() + TIMING.request.as_secs() <= TIMING.unaware.as_secs());
 const _: () =
@@ -124,9 +125,9 @@ pub struct Election {
     /// The lease as this candidate holds it.
     held: Option<Mark>,
     clock: WallClock,
-    /// By how much that is ahead of the clock of whoever held the lease before, once the lease was seen.
+    /// How far our clock is ahead of the former holder's, once the lease was seen.
     ahead: Option<SignedDuration>,
-    /// How long another one may go on writing that held the lease before.
+    /// For how long the former holder may still be writing.
     wait: Duration,
     /// Where other replicas find this one while it leads.
     address: Option<SocketAddr>,
@@ -204,7 +205,7 @@ impl Election {
                     }
                     // Whoever takes the lease that is given back does not wait for the former leader.
                     waited.await;
-                    self.release().await;
+                    self.give_back().await;
                     return false;
                 }
                 Ok(Outcome::NotHeld | Outcome::Conflict) => {}
@@ -267,7 +268,7 @@ impl Election {
 
     /// Gives the lease back, so that another candidate need not wait. Only for one who holds it and
     /// writes no more.
-    pub async fn release(&mut self) {
+    pub async fn give_back(&mut self) {
         self.term.end();
         match self.attempt(Intent::GiveBack).await {
             Ok(_) => info!("released the lease"),

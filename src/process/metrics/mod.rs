@@ -40,8 +40,8 @@ pub use self::this_process::count_dropped_lines;
 use self::traffic::TrafficSeries;
 pub use self::workload_counters::CountedIn;
 use self::workload_counters::WorkloadSeries;
-use crate::process::freshness::Freshness;
 use crate::process::pulse::Pulse;
+use crate::process::watch_freshness::Freshness;
 
 /// All metrics of the process.
 pub struct Metrics {

@@ -11,7 +11,7 @@ use sluice_webhooks::Answered;
 use super::definitions;
 use super::registrar::Registrar;
 use super::series::{Forget, Level, Series};
-use crate::process::freshness::Freshness;
+use crate::process::watch_freshness::Freshness;
 
 /// The series of this file.
 #[derive(Debug, Clone)]

@@ -71,7 +71,7 @@ pub(crate) static MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "a watch that says nothing is believed",
-        "src/process/freshness.rs",
+        "src/process/watch_freshness.rs",
         (
             "since(&watch.times.answered) < SILENT_AFTER)",
             "since(&watch.times.answered) < SILENT_AFTER.saturating_mul(1000))",

@@ -51,7 +51,7 @@ pub(crate) static MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "what is older replaces what is newer",
-        "src/cache/staleness.rs",
+        "src/cache/revisions.rs",
         "known.is_some_and(|known| told < known)",
         "known.is_some_and(|known| told < known && false)",
     ),

@@ -99,7 +99,7 @@ async fn each_acquisition_has_a_name_of_its_own() {
     }
     let mut leaving = acquire(&server, "b").await;
     names.insert(leaving.term().name());
-    leaving.release().await;
+    leaving.give_back().await;
     names.insert(acquire(&server, "c").await.term().name());
     server.lock().unwrap().lease = None;
     names.insert(acquire(&server, "c").await.term().name());
@@ -147,7 +147,7 @@ async fn renewals_leave_its_name_and_the_lease_to_another_process_of_its_name_do
         .keep(&Pulse::default(), &CancellationToken::new())
         .await;
     assert!(!first.term().is_valid(), "the other one leads");
-    first.release().await;
+    first.give_back().await;
     let lease = server.lock().unwrap().lease.clone().unwrap_or_default();
     assert_eq!(lease["spec"]["holderIdentity"], "a", "not its to give back");
 }
@@ -210,7 +210,7 @@ async fn the_next_leader_knows_how_its_clock_differs() {
             assert!(election.acquire(&CancellationToken::new()).await);
             let found = election.clock_ahead().as_secs();
             assert!((found - expected).abs() < 60, "{name}: {found}");
-            election.release().await;
+            election.give_back().await;
         }
     }
 }
