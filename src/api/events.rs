@@ -1,5 +1,5 @@
-//! Kubernetes Events: told to the API server in the background, in order, from a bounded queue. An
-//! event that can't be sent is dropped and counted; it never holds up a decision.
+//! Kubernetes Events: sent in the background from a bounded queue, up to four at a time, so that a repeated event may be
+//! counted late. An event that can't be sent is dropped and counted; it never holds up a decision.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -50,8 +50,8 @@ impl Events {
     /// Starts sending in the background, until the last `Events` is dropped.
     pub fn start(client: Client, reporter: String, metrics: Arc<Metrics>) -> Self {
         let (sender, receiver) = mpsc::channel(WAITING_MAX);
-        let lately = Lately::new(reporter);
-        tokio::spawn(send_all(client, lately, receiver, metrics.clone()));
+        let recent = RecentEvents::new(reporter);
+        tokio::spawn(send_all(client, recent, receiver, metrics.clone()));
         Self { sender, metrics }
     }
 
@@ -63,11 +63,16 @@ impl Events {
     }
 }
 
-/// A pod, to tell something about.
-pub fn pod_reference(namespace: &str, name: &str, uid: &str) -> ObjectReference {
+/// The object of a namespace that an event is about.
+pub fn reference(
+    (api_version, kind): (&str, &str),
+    namespace: &str,
+    name: &str,
+    uid: &str,
+) -> ObjectReference {
     ObjectReference {
-        api_version: Some("v1".to_owned()),
-        kind: Some("Pod".to_owned()),
+        api_version: Some(api_version.to_owned()),
+        kind: Some(kind.to_owned()),
         namespace: Some(namespace.to_owned()),
         name: Some(name.to_owned()),
         uid: Some(uid.to_owned()),
@@ -75,10 +80,15 @@ pub fn pod_reference(namespace: &str, name: &str, uid: &str) -> ObjectReference 
     }
 }
 
+/// A pod, to tell something about.
+pub fn pod_reference(namespace: &str, name: &str, uid: &str) -> ObjectReference {
+    reference(("v1", "Pod"), namespace, name, uid)
+}
+
 /// What makes two events the same. client-go and kube leave the text out, so that what is told the
 /// second time shows the text of the first.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Sameness {
+struct EventKey {
     kind: Option<String>,
     namespace: Option<String>,
     name: Option<String>,
@@ -86,13 +96,13 @@ struct Sameness {
     note: Note,
 }
 
-/// The events that were told lately.
-struct Lately {
+/// The events of the last minutes.
+struct RecentEvents {
     reporter: String,
-    events: HashMap<Sameness, Event>,
+    events: HashMap<EventKey, Event>,
 }
 
-impl Lately {
+impl RecentEvents {
     fn new(reporter: String) -> Self {
         Self {
             reporter,
@@ -100,19 +110,19 @@ impl Lately {
         }
     }
 
-    /// The event to be sent: a new one, or one that was told lately, counted once more.
+    /// The event to be sent: a new one, or one of the last minutes, counted once more.
     fn event(&mut self, object: ObjectReference, note: Note, now: Timestamp) -> Event {
         if REMEMBERED_MAX <= self.events.len() {
             self.forget(now);
         }
-        let sameness = Sameness {
+        let key = EventKey {
             kind: object.kind.clone(),
             namespace: object.namespace.clone(),
             name: object.name.clone(),
             uid: object.uid.clone(),
             note: note.clone(),
         };
-        if let Some(known) = self.events.get_mut(&sameness)
+        if let Some(known) = self.events.get_mut(&key)
             && now.duration_since(last_told(known)) < REMEMBERED_FOR
         {
             let count = known.series.as_ref().map_or(1, |series| series.count);
@@ -123,7 +133,7 @@ impl Lately {
             return known.clone();
         }
         let event = self.first(object, note, now);
-        self.events.insert(sameness, event.clone());
+        self.events.insert(key, event.clone());
         event
     }
 
@@ -138,7 +148,7 @@ impl Lately {
             },
             action: Some(note.reason.to_owned()),
             reason: Some(note.reason.to_owned()),
-            note: Some(cut(note.message)),
+            note: Some(truncate_note(note.message)),
             type_: Some(type_.to_owned()),
             event_time: Some(MicroTime(now)),
             regarding: Some(object),
@@ -167,15 +177,15 @@ fn last_told(event: &Event) -> Timestamp {
 
 async fn send_all(
     client: Client,
-    lately: Lately,
+    recent: RecentEvents,
     receiver: mpsc::Receiver<(ObjectReference, Note)>,
     metrics: Arc<Metrics>,
 ) {
-    let both = (receiver, lately);
-    let stream = futures::stream::unfold(both, |(mut receiver, mut lately)| async move {
+    let both = (receiver, recent);
+    let stream = futures::stream::unfold(both, |(mut receiver, mut recent)| async move {
         let (object, note) = receiver.recv().await?;
-        let event = lately.event(object, note, clock::now());
-        Some((event, (receiver, lately)))
+        let event = recent.event(object, note, clock::now());
+        Some((event, (receiver, recent)))
     });
     stream
         .for_each_concurrent(CONCURRENCY, |event| {
@@ -246,7 +256,7 @@ fn event_name(name: &str, now: Timestamp) -> String {
     format!("{name}{time}")
 }
 
-fn cut(mut note: String) -> String {
+fn truncate_note(mut note: String) -> String {
     note.truncate(note.floor_char_boundary(NOTE_BYTES_MAX));
     note
 }
@@ -284,34 +294,34 @@ mod tests {
         }
     }
 
-    fn told(lately: &mut Lately, message: &str, seconds: i64) -> (String, String, i32) {
+    fn told(recent: &mut RecentEvents, message: &str, seconds: i64) -> (String, String, i32) {
         let at = Timestamp::from_second(seconds).unwrap();
-        let event = lately.event(job(), Note::normal("Admitted", message), at);
+        let event = recent.event(job(), Note::normal("Admitted", message), at);
         let count = event.series.map_or(1, |series| series.count);
         (event.metadata.name.unwrap(), event.note.unwrap(), count)
     }
 
     #[test]
     fn only_the_same_text_is_counted_instead_of_told() {
-        let mut lately = Lately::new("here".to_owned());
-        let (first, _, count) = told(&mut lately, "with flavor a", 1);
+        let mut recent = RecentEvents::new("here".to_owned());
+        let (first, _, count) = told(&mut recent, "with flavor a", 1);
         assert_eq!(count, 1);
-        let (second, note, count) = told(&mut lately, "with flavor b", 2);
+        let (second, note, count) = told(&mut recent, "with flavor b", 2);
         assert_eq!((note.as_str(), count), ("with flavor b", 1));
         assert_ne!(first, second);
-        let again = told(&mut lately, "with flavor a", 3);
+        let again = told(&mut recent, "with flavor a", 3);
         assert_eq!(again, (first.clone(), "with flavor a".to_owned(), 2));
-        let (third, _, count) = told(&mut lately, "with flavor a", 3 + 6 * 60);
+        let (third, _, count) = told(&mut recent, "with flavor a", 3 + 6 * 60);
         assert_eq!(count, 1, "that was too long ago");
         assert_ne!(first, third);
     }
 
     #[test]
     fn no_more_is_remembered_than_may_be() {
-        let mut lately = Lately::new("here".to_owned());
+        let mut recent = RecentEvents::new("here".to_owned());
         for number in 0..3000 {
-            told(&mut lately, &number.to_string(), 1);
+            told(&mut recent, &number.to_string(), 1);
         }
-        assert!(lately.events.len() <= REMEMBERED_MAX);
+        assert!(recent.events.len() <= REMEMBERED_MAX);
     }
 }

@@ -13,7 +13,7 @@ use sluice_webhooks::{Answered, Observer, Report};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use super::events::Events;
+use super::events::{Events, reference};
 use crate::plan::Note;
 use crate::process::answer::ApiAnswer;
 use crate::process::metrics::Metrics;
@@ -98,14 +98,7 @@ fn event(report: Report) -> (ObjectReference, Note) {
     } else {
         format!("{}/{}", kind.group, kind.version)
     };
-    let object = ObjectReference {
-        api_version: Some(api_version),
-        kind: Some(kind.kind),
-        namespace: Some(namespace),
-        name: Some(name),
-        uid: Some(uid),
-        ..ObjectReference::default()
-    };
+    let object = reference((&api_version, &kind.kind), &namespace, &name, &uid);
     (
         object,
         Note::warning(event::QUEUE_WILL_BE_REQUIRED, message),

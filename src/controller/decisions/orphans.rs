@@ -12,6 +12,7 @@ use sluice_crds::reasons::event;
 use sluice_gates::GroupKind;
 use sluice_kinds::pod::PodMode;
 
+use crate::api::events::reference;
 use crate::api::fair_queue::FairQueue;
 use crate::cache::workload::Owner;
 use crate::cache::{PodKey, PodRecord, Subject, Uid, WATCH_LAG, WorkloadKey, WorkloadRecord};
@@ -378,14 +379,9 @@ fn is_older(one: &PodRecord, other: &PodRecord) -> bool {
 
 /// A Workload, to tell something about.
 fn workload_reference(key: &WorkloadKey, record: &WorkloadRecord) -> ObjectReference {
-    ObjectReference {
-        api_version: Some(format!("{}/{}", sluice_crds::GROUP, sluice_crds::VERSION)),
-        kind: Some("Workload".to_owned()),
-        namespace: Some(key.namespace.to_string()),
-        name: Some(key.name.to_string()),
-        uid: Some(record.uid.to_string()),
-        ..ObjectReference::default()
-    }
+    let api_version = format!("{}/{}", sluice_crds::GROUP, sluice_crds::VERSION);
+    let kind = (api_version.as_str(), "Workload");
+    reference(kind, &key.namespace, &key.name, &record.uid)
 }
 
 #[cfg(test)]

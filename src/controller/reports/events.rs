@@ -7,7 +7,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::ObjectReference;
 use tracing::info;
 
-use crate::api::events::pod_reference;
+use crate::api::events::{pod_reference, reference};
 use crate::cache::{JobKey, Subject, Uid};
 use crate::controller::Controller;
 use crate::plan::Note;
@@ -139,14 +139,8 @@ impl Controller {
         uid: &Uid,
     ) -> Option<ObjectReference> {
         let resource = self.kinds.resource(&key.kind)?;
-        Some(ObjectReference {
-            api_version: Some(resource.api_version),
-            kind: Some(resource.kind),
-            namespace: Some(key.namespace.to_string()),
-            name: Some(key.name.to_string()),
-            uid: Some(uid.to_string()),
-            ..ObjectReference::default()
-        })
+        let kind = (resource.api_version.as_str(), resource.kind.as_str());
+        Some(reference(kind, &key.namespace, &key.name, uid))
     }
 
     /// Tells the user about a job, a pod or a group, once. A group is told by its oldest pod.
