@@ -14,11 +14,11 @@ use crate::rules::schemas::{self, Schemas};
 use crate::rules::{self, Rules};
 
 const DETAILS: &str = "\
-Reads JobKinds and objects from files, without a cluster, and prints what Sluice reads from the objects:
-queue, gates, how they are held, whether they are suspended, active or finished, and their pod sets.
+Reads JobKinds and objects from files, without a cluster, and prints what Sluice reads from the objects: \
+queue, gates, how they are held, whether they are suspended, active or finished, and their pod sets. \
 Given JobKinds alone, it checks them and lists their rules.
 
-JobKinds are checked against the schemas of CustomResourceDefinitions among the files. What a namespace
+JobKinds are checked against the schemas of CustomResourceDefinitions among the files. What a namespace \
 adds to requests (LimitRanges, RuntimeClasses) is not known without a cluster.
 
 Examples:

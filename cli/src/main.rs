@@ -250,3 +250,47 @@ fn complain(what: &str, text: impl fmt::Display) {
 fn write(text: &str) -> io::Result<()> {
     unless_closed(io::stdout().write_all(screened(text).as_bytes()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn long_help(command: &clap::Command, found: &mut Vec<(String, String)>) {
+        let about = command.get_long_about().map(ToString::to_string);
+        found.push((command.get_name().to_owned(), about.unwrap_or_default()));
+        for command in command.get_subcommands() {
+            long_help(command, found);
+        }
+    }
+
+    /// There is one page for all namespaces.
+    #[test]
+    fn the_page_takes_one_namespace() {
+        let parsed = |arguments: &[&str]| {
+            let words = ["kubectl-sluice", "web"].iter().chain(arguments);
+            Cli::try_parse_from(words).is_ok()
+        };
+        assert!(!parsed(&["-A"]));
+        assert!(parsed(&["-n", "blue"]));
+    }
+
+    /// clap wraps each line of a text by itself, so that lines which are broken in the source are broken twice.
+    #[test]
+    fn a_paragraph_of_the_help_is_one_line() {
+        let mut found = Vec::new();
+        long_help(&Cli::command(), &mut found);
+        assert!(20 < found.len());
+        for (command, text) in found {
+            let lines: Vec<&str> = text.lines().collect();
+            for pair in lines.windows(2) {
+                let is_text = |line: &str| !line.is_empty() && !line.starts_with(' ');
+                assert!(
+                    !is_text(pair[0]) || !is_text(pair[1]),
+                    "{command}: {} | {}",
+                    pair[0],
+                    pair[1]
+                );
+            }
+        }
+    }
+}

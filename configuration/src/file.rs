@@ -326,7 +326,11 @@ mod tests {
     fn a_file_says_which_kind_it_is() {
         let version = "\"config.sluice.dev/v1alpha1\"";
         for (name, text, expected) in [
-            ("nothing", "", "apiVersion: Required value: "),
+            (
+                "nothing",
+                "",
+                "apiVersion: Required value: must be \"config.sluice.dev/v1alpha1\"",
+            ),
             ("comments", "# soon\n", "apiVersion: Required value: "),
             (
                 "fields alone",

@@ -104,10 +104,14 @@ fn object_fits(
     for name in required.filter(|name| !fields.contains_key(*name)) {
         fit = false;
         let at = below(field, name);
-        // Of one that was there it is told already.
+        // A field that was present but did not fit is reported already.
         if !problems.iter().any(|problem| lies_at(&problem.field, &at)) {
-            let text = known.get(name).map(description).unwrap_or_default();
-            problems.push(Problem::required(at, text));
+            let schema = known.get(name).unwrap_or(&Value::Null);
+            let accepted = match accepted_values(schema).as_deref() {
+                Some([only]) => format!("must be {only:?}"),
+                _ => description(schema).to_owned(),
+            };
+            problems.push(Problem::required(at, accepted));
         }
     }
     fit

@@ -13,7 +13,8 @@ use sluice_configuration::{Configuration, parse};
 use super::connection::answer;
 
 /// The label of all parts of Sluice but its web page, which reads no configuration.
-const LABEL: &str = "app.kubernetes.io/name=sluice,app.kubernetes.io/component!=web";
+pub const CONTROLLER_LABELS: &str =
+    "app.kubernetes.io/name=sluice,app.kubernetes.io/component!=web";
 /// The option and the environment variable of the controller that name the file.
 const OPTION: &str = "--config";
 const VARIABLE: &str = "SLUICE_CONFIG";
@@ -24,24 +25,26 @@ const VARIABLE: &str = "SLUICE_CONFIG";
 /// Why it is not known.
 pub async fn configuration(client: &Client, home: &str) -> Result<Configuration, String> {
     let deployments: Api<Deployment> = Api::namespaced(client.clone(), home);
-    let params = ListParams::default().labels(LABEL);
-    let found = answer(
+    let params = ListParams::default().labels(CONTROLLER_LABELS);
+    let deployments = answer(
         format!("list Deployments of namespace {home}"),
         deployments.list(&params),
     );
-    let found = found.await.map_err(|error| error.to_string())?;
-    let pods = found.items.into_iter().find_map(|found| found.spec);
-    let pods = pods.and_then(|deployment| deployment.template.spec);
-    let pods = pods.ok_or_else(|| format!("namespace {home} has no Deployment of Sluice"))?;
-    let Some((container, path)) = pods
+    let deployments = deployments.await.map_err(|error| error.to_string())?;
+    let deployment = deployments.items.into_iter().find_map(|item| item.spec);
+    let pod_spec = deployment.and_then(|deployment| deployment.template.spec);
+    let pod_spec =
+        pod_spec.ok_or_else(|| format!("namespace {home} has no Deployment of Sluice"))?;
+    let Some((container, path)) = pod_spec
         .containers
         .iter()
-        .find_map(|container| Some((container, file(container)?)))
+        .find_map(|container| Some((container, file(container).transpose()?)))
     else {
         // Without a file all has its default.
         return Ok(Configuration::default());
     };
-    let (map, key) = source(&pods, container, path)
+    let path = path?;
+    let (map, key) = source(&pod_spec, container, path)
         .ok_or_else(|| format!("its Deployment has {path} from no ConfigMap"))?;
     let maps: Api<ConfigMap> = Api::namespaced(client.clone(), home);
     let stored = answer(format!("get ConfigMap {home}/{map}"), maps.get(&map)).await;
@@ -51,8 +54,8 @@ pub async fn configuration(client: &Client, home: &str) -> Result<Configuration,
     parse(&text).map_err(|error| format!("ConfigMap {home}/{map}: {}", error.lines().join("; ")))
 }
 
-/// The file that the container is told to read. Of an option that is given twice, the last counts.
-fn file(container: &Container) -> Option<&str> {
+/// The file that the container is told to read, if it is. Of an option that is given twice, the last counts.
+fn file(container: &Container) -> Result<Option<&str>, String> {
     let args = container.args.as_deref().unwrap_or_default();
     let of_option = args.iter().enumerate().rev().find_map(|(at, arg)| {
         if arg == OPTION {
@@ -62,7 +65,13 @@ fn file(container: &Container) -> Option<&str> {
     });
     let variables = container.env.as_deref().unwrap_or_default();
     let variable = variables.iter().find(|variable| variable.name == VARIABLE);
-    of_option.or_else(|| variable?.value.as_deref())
+    match (of_option, variable) {
+        (None, Some(variable)) if variable.value_from.is_some() => {
+            Err(format!("its Deployment takes {VARIABLE} from elsewhere"))
+        }
+        (None, Some(variable)) => Ok(variable.value.as_deref()),
+        (of_option, _) => Ok(of_option),
+    }
 }
 
 /// The ConfigMap that has the file, and its key there.
@@ -170,6 +179,9 @@ mod tests {
         );
         let unmounted = pods(&["--config=/x/config.yaml"], &mount, &map);
         let without = pods(&["--log-format=json"], &mount, &map);
+        let from_elsewhere = json!({"containers": [{"name": "sluice", "env": [
+            {"name": "SLUICE_CONFIG", "valueFrom": {"configMapKeyRef": {"name": "paths", "key": "file"}}},
+        ]}]});
         let right = Some(("sluice-config-7", FILE));
         let kueue = || Ok(vec!["kueue.x-k8s.io/queue-name".to_owned()]);
         let no = |why: &str| Err(why.to_owned());
@@ -178,6 +190,12 @@ mod tests {
             ("by items", Some(elsewhere), right, kueue()),
             ("by a path", Some(alone), right, kueue()),
             ("without a file", Some(without), right, Ok(Vec::new())),
+            (
+                "from elsewhere",
+                Some(from_elsewhere),
+                right,
+                no("its Deployment takes SLUICE_CONFIG from elsewhere"),
+            ),
             (
                 "not installed",
                 None,
@@ -201,7 +219,7 @@ mod tests {
                 Some(shipped()),
                 Some(("sluice-config-7", "kind: Configuration\n")),
                 no(
-                    "ConfigMap infra/sluice-config-7: apiVersion: Required value: The version of the kind: config.sluice.dev/v1alpha1.",
+                    "ConfigMap infra/sluice-config-7: apiVersion: Required value: must be \"config.sluice.dev/v1alpha1\"",
                 ),
             ),
         ] {

@@ -50,6 +50,19 @@ pub struct Namespace {
     namespace: Option<String>,
 }
 
+impl Namespace {
+    /// The namespace that is named, if one is.
+    ///
+    /// # Errors
+    /// No namespace has such a name.
+    pub fn named(&self) -> Result<Option<&str>, ClusterError> {
+        let name = self.namespace.as_deref();
+        name.map(|name| check_namespace("--namespace", name))
+            .transpose()?;
+        Ok(name)
+    }
+}
+
 /// Which namespaces.
 #[derive(Debug, Args)]
 pub struct Namespaces {
@@ -58,19 +71,6 @@ pub struct Namespaces {
     /// All namespaces.
     #[arg(short = 'A', long, conflicts_with = "namespace")]
     pub all_namespaces: bool,
-}
-
-impl Namespaces {
-    /// The namespace that is named, if one is.
-    ///
-    /// # Errors
-    /// No namespace has such a name.
-    pub fn named(&self) -> Result<Option<&str>, ClusterError> {
-        let name = self.one.namespace.as_deref();
-        name.map(|name| check_namespace("--namespace", name))
-            .transpose()?;
-        Ok(name)
-    }
 }
 
 /// Options for where a command looks.
@@ -154,6 +154,16 @@ pub enum ClusterError {
     },
 }
 
+impl ClusterError {
+    /// kube quotes the file of a kubeconfig that can't be read twice.
+    fn of_kubeconfig(error: &KubeconfigError) -> Self {
+        Self::Kubeconfig(match error {
+            KubeconfigError::ReadConfig(why, file) => format!("{}: {why}", file.display()),
+            other => causes(other),
+        })
+    }
+}
+
 impl Cluster {
     /// Connects as the caller's kubeconfig says; in a pod without one, as its service account.
     ///
@@ -167,7 +177,7 @@ impl Cluster {
                 what: "read the kubeconfig".to_owned(),
                 limit: CONNECT_DEADLINE,
             })?
-            .map_err(|error| ClusterError::Kubeconfig(causes(&error)))?;
+            .map_err(|error| ClusterError::of_kubeconfig(&error))?;
         config.connect_timeout = Some(CONNECT_DEADLINE);
         let default_namespace = config.default_namespace.clone();
         let server = config.cluster_url.to_string();

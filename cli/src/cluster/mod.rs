@@ -19,7 +19,7 @@ mod resource;
 mod runtime;
 
 pub use api_server::{ApiServer, who};
-pub use configuration::configuration;
+pub use configuration::{CONTROLLER_LABELS, configuration};
 pub use connection::{
     Cluster, ClusterError, Connection, Namespace, NamespaceOptions, Namespaces, answer,
     answer_within,

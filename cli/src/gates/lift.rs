@@ -20,8 +20,8 @@ use crate::cluster::{
 const PATCHES_MAX: usize = 8;
 
 const DETAILS: &str = "\
-Takes a gate out of the gate annotations of an object, and nothing else: other gates stay. It fails if the
-annotation has changed meanwhile, and is then tried once more. The API server decides whether you may: a gate
+Takes a gate out of the gate annotations of an object, and nothing else: other gates stay. It fails if the \
+annotation has changed meanwhile, and is then tried once more. The API server decides whether you may: a gate \
 with a Gate and lifting: Owners is lifted only by those with the RBAC verb lift on it.
 
 Examples:

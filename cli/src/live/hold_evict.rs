@@ -11,7 +11,7 @@ use sluice_kinds::HeldMark;
 
 use super::jobs::{Called, group_of, is_admitted_alone, meant};
 use super::listed::list;
-use super::outcome::{EXIT_CODES, Ended, LiveError, object_name};
+use super::outcome::{EXIT_CODES_OF_ONE, Ended, LiveError, object_name};
 use crate::cluster::{
     Cluster, ClusterError, Connection, DryRun, Namespace, POD_GROUP, Resource, Served, Tell, Told,
     answer, patch_params,
@@ -38,7 +38,7 @@ struct Target {
 /// (sluice.dev/held: "false"): if it runs it is stopped and gives its quota back; if it waits it is not started.
 /// For who may not list JobKinds, those that Sluice ships count.
 #[derive(Debug, Args)]
-#[command(after_help = EXIT_CODES)]
+#[command(after_help = EXIT_CODES_OF_ONE)]
 pub struct Hold {
     /// clusterqueue/NAME, localqueue/NAME, or a job: job/train.
     #[arg(value_name = "KIND/NAME")]
@@ -52,7 +52,7 @@ pub struct Hold {
 
 /// Let a queue admit again, or a job be queued again.
 #[derive(Debug, Args)]
-#[command(after_help = EXIT_CODES)]
+#[command(after_help = EXIT_CODES_OF_ONE)]
 pub struct Resume {
     /// clusterqueue/NAME, localqueue/NAME, or a job: job/train.
     #[arg(value_name = "KIND/NAME")]
@@ -63,7 +63,7 @@ pub struct Resume {
 
 /// Evict a job and keep it out of its queue, until it is reactivated.
 #[derive(Debug, Args)]
-#[command(after_help = EXIT_CODES)]
+#[command(after_help = EXIT_CODES_OF_ONE)]
 pub struct Evict {
     /// The job: job/train; podgroup/NAME; or workload/NAME for what a Workload stands for.
     #[arg(value_name = "KIND/NAME")]
@@ -76,7 +76,7 @@ pub struct Evict {
 
 /// Queue a job again that was evicted with this plugin, or that has backed off too often.
 #[derive(Debug, Args)]
-#[command(after_help = EXIT_CODES)]
+#[command(after_help = EXIT_CODES_OF_ONE)]
 pub struct Reactivate {
     /// The job: job/train; podgroup/NAME; or workload/NAME for what a Workload stands for.
     #[arg(value_name = "KIND/NAME")]

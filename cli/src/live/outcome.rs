@@ -10,7 +10,14 @@ use crate::cluster::{self, ClusterError, Format, UnknownResource};
 pub(super) const EXIT_CODES: &str = "\
 Exit codes:
   0  done
-  1  the API server refuses, there is no such job, or a check has failed
+  1  the API server refuses
+  2  wrong usage, or the cluster does not answer what is asked for";
+
+/// Those of commands about one object.
+pub(super) const EXIT_CODES_OF_ONE: &str = "\
+Exit codes:
+  0  done
+  1  the API server refuses, or there is no such object
   2  wrong usage, or the cluster does not answer what is asked for";
 
 /// How a command ended that could be run.

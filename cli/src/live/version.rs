@@ -8,12 +8,10 @@ use serde::Serialize;
 
 use super::outcome::{EXIT_CODES, Ended, LiveError, shown};
 use crate::cluster::{
-    Cluster, ClusterError, Connection, Format, NAMESPACE, Tell, Told, answer, home,
+    CONTROLLER_LABELS, Cluster, ClusterError, Connection, Format, NAMESPACE, Tell, Told, answer,
+    home,
 };
 use crate::table::{NONE, fields};
-
-/// What Sluice's own objects are labelled with.
-const LABEL: &str = "app.kubernetes.io/name=sluice";
 
 /// Print the version of the plugin, and of the controller where it can be seen.
 ///
@@ -116,7 +114,7 @@ pub(super) async fn deployment_in(
     system: &str,
 ) -> Result<Option<Deployment>, ClusterError> {
     let api: Api<Deployment> = Api::namespaced(client.clone(), system);
-    let params = ListParams::default().labels(LABEL);
+    let params = ListParams::default().labels(CONTROLLER_LABELS);
     let list = answer("list deployments", api.list(&params)).await?;
     Ok(list.items.into_iter().next())
 }
@@ -143,10 +141,15 @@ mod tests {
     ) -> (Result<Option<String>, String>, Vec<String>) {
         let service = tower::service_fn(move |request: Request<Body>| {
             let none = json!({"metadata": {}, "items": []});
+            let selector = request.uri().query().unwrap_or_default();
+            let is_of_controller = selector.contains("component%21%3Dweb");
             let (code, body) = match request.uri().path() {
                 "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/sluice" => binding.clone(),
                 "/apis/apps/v1/deployments" => deployment("theirs"),
-                "/apis/apps/v1/namespaces/infra/deployments" => deployments.clone(),
+                "/apis/apps/v1/namespaces/infra/deployments" if is_of_controller => {
+                    deployments.clone()
+                }
+                "/apis/apps/v1/namespaces/infra/deployments" => deployment("web"),
                 "/apis/apps/v1/namespaces/sluice-system/deployments" => deployment("usual"),
                 _ => (200, none),
             };

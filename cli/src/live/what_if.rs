@@ -20,12 +20,12 @@ use crate::simulate::{
 };
 
 const DETAILS: &str = "\
-Tells what would become of a job if it was created now: whether it would be admitted, from which flavors, whom it would
-preempt, what is lacking and whom it would wait for, whether it could ever be admitted; and when it would start. It
-reads the queues and jobs of the cluster with your rights, and decides with the engine of the controller. Nothing is
+Tells what would become of a job if it was created now: whether it would be admitted, from which flavors, whom it would \
+preempt, what is lacking and whom it would wait for, whether it could ever be admitted; and when it would start. It \
+reads the queues and jobs of the cluster with your rights, and decides with the engine of the controller. Nothing is \
 created.
 
-It needs the right to list ClusterQueues, Cohorts, ResourceFlavors, LocalQueues, Workloads, classes of priorities,
+It needs the right to list ClusterQueues, Cohorts, ResourceFlavors, LocalQueues, Workloads, classes of priorities, \
 namespaces and JobKinds in the whole cluster.
 
 Examples:

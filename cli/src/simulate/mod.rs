@@ -63,13 +63,13 @@ mod units;
 mod what_if;
 
 const DETAILS: &str = "\
-Plays jobs through queues in virtual time, with the engine that admits jobs in a cluster. It prints how long
+Plays jobs through queues in virtual time, with the engine that admits jobs in a cluster. It prints how long \
 the jobs waited and how much quota was used: to see the effect of a quota change before it is made.
 
-Queues (ResourceFlavor, ClusterQueue, Cohort, LocalQueue, WorkloadPriorityClass, PriorityClass, Namespace)
-and jobs are read from files. A job is an object that a JobKind reads (a shipped JobKind, or one among
-the files), a Workload from a cluster, or a line of a trace. An admitted job is released, runs for its
-duration, and ends. The annotation sluice.dev/simulate-duration is how long a job runs. The annotation
+Queues (ResourceFlavor, ClusterQueue, Cohort, LocalQueue, WorkloadPriorityClass, PriorityClass, Namespace) \
+and jobs are read from files. A job is an object that a JobKind reads (a shipped JobKind, or one among \
+the files), a Workload from a cluster, or a line of a trace. An admitted job is released, runs for its \
+duration, and ends. The annotation sluice.dev/simulate-duration is how long a job runs. The annotation \
 sluice.dev/simulate-arrival is when it is created; without it the creationTimestamp counts.
 
 Examples:

@@ -31,19 +31,19 @@ pub use self::outcome::{Line, UninstallError};
 use crate::cluster::{Cluster, Connection, DryRun, Served, home, is_home, run};
 
 const DETAILS: &str = "\
-Deletes, in this order: the webhook configurations and admission policies by which jobs are held; the Deployment
-and the rights of its account; and, once no Sluice holds the Lease, everything else that has the label
-app.kubernetes.io/name=sluice. Queues, Workloads, JobKinds and their CRDs stay, unless --crds is given: then they are
+Deletes, in this order: the webhook configurations and admission policies by which jobs are held; the Deployment \
+and the rights of its account; and, once no Sluice holds the Lease, everything else that has the label \
+app.kubernetes.io/name=sluice. Queues, Workloads, JobKinds and their CRDs stay, unless --crds is given: then they are \
 deleted last, and only if all else was done.
 
-Jobs that run go on. Jobs and pods that wait stay as they are, and are listed, unless --release-jobs is given: then,
-in all namespaces, what Sluice suspended is started, and scheduling gates that nobody lifts any more are taken off pods
-and pod templates: Sluice's own, and those that stand for gates which were lifted from the object. What an external
-gate holds, what its owner has suspended, and what was taken out of its queue (spec.active of its Workload) stays, and
+Jobs that run go on. Jobs and pods that wait stay as they are, and are listed, unless --release-jobs is given: then, \
+in all namespaces, what Sluice suspended is started, and scheduling gates that nobody lifts any more are taken off pods \
+and pod templates: Sluice's own, and those that stand for gates which were lifted from the object. What an external \
+gate holds, what its owner has suspended, and what was taken out of its queue (spec.active of its Workload) stays, and \
 is listed. So do the pods of a group that was taken out of its queue, and the gate in their pod template.
 
-Give --crds together with --release-jobs, or afterwards. Without Workloads and JobKinds a later --release-jobs knows
-only jobs of the kinds that Sluice ships, none that are queued by an alias alone, and starts those, too, that were taken
+Give --crds together with --release-jobs, or afterwards. Without Workloads and JobKinds a later --release-jobs knows \
+only jobs of the kinds that Sluice ships, none that are queued by an alias alone, and starts those, too, that were taken \
 out of their queues.
 
 Where Sluice was installed by Helm, run `helm uninstall` afterwards: until then the release is installed for Helm.

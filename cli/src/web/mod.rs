@@ -48,14 +48,14 @@ use self::serve::Limits;
 use self::site::Site;
 use self::token::{Tokens, random};
 use self::users::{Reader, Readers};
-use crate::cluster::{Cluster, ClusterError, Connection, Namespaces, Tell, Told, run};
+use crate::cluster::{Cluster, ClusterError, Connection, Namespace, Tell, Told, run};
 use crate::rules::queue_names::QueueAliases;
 use crate::simulate::{Assumed, parse_span};
 
 const DETAILS: &str = "\
-Serves a page on 127.0.0.1 that shows the queues, jobs, gates and flavors of a cluster, until it is ended by Ctrl-C. It
-asks the cluster with the rights of the kubeconfig, and only reads. Who knows the address, with its token, sees what the
-caller may see. -n says where to look if the caller may not look into all namespaces. With --in-cluster it serves many
+Serves a page on 127.0.0.1 that shows the queues, jobs, gates and flavors of a cluster, until it is ended by Ctrl-C. It \
+asks the cluster with the rights of the kubeconfig, and only reads. Who knows the address, with its token, sees what the \
+caller may see. -n says where to look if the caller may not look into all namespaces. With --in-cluster it serves many \
 users from a pod, with the rights of the token that each request brings, and none of its own (docs/web.md).";
 
 /// Answers that are made at a time.
@@ -90,7 +90,7 @@ pub struct Web {
     #[command(flatten)]
     aliases: QueueAliases,
     #[command(flatten)]
-    namespaces: Namespaces,
+    namespace: Namespace,
     #[command(flatten)]
     connection: Connection,
     #[command(flatten)]
@@ -141,7 +141,7 @@ impl Web {
     }
 
     async fn serve_users(&self, site: Site, tell: &mut Tell<'_>) -> Result<(), WebError> {
-        let namespace = self.namespaces.named()?.map(str::to_owned);
+        let namespace = self.namespace.named()?.map(str::to_owned);
         let served = self.in_cluster.serve(site, namespace, self.assumed(), tell);
         Ok(served.await?)
     }
@@ -155,10 +155,7 @@ impl Web {
 
     async fn serve(&self, tell: &mut Tell<'_>) -> Result<(), WebError> {
         let cluster = Cluster::connect(&self.connection).await?;
-        let namespace = match cluster.namespace(&self.namespaces)? {
-            Some(namespace) => namespace,
-            None => cluster.default_namespace().to_owned(),
-        };
+        let namespace = cluster.one_namespace(&self.namespace)?;
         let port = self.port;
         let unbound = |source| WebError::Port { port, source };
         let listener = serve::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))

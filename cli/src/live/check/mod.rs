@@ -22,12 +22,18 @@ use clap::Args;
 use k8s_openapi::api::apps::v1::Deployment;
 
 use self::finding::{Health, table};
-use super::outcome::{EXIT_CODES, Ended, LiveError, shown};
+use super::outcome::{Ended, LiveError, shown};
 use super::version::deployment_in;
 use crate::cluster::{Cluster, Connection, Format, NAMESPACE, Namespace, Served, Tell, Told, home};
 
 /// The name of Sluice's account if its Deployment says no other.
 const ACCOUNT: &str = "sluice";
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  all is well
+  1  a check has failed
+  2  wrong usage, or the cluster does not answer what is asked for";
 
 /// Check whether Sluice is installed and well: the version of Kubernetes, its kinds, replicas, rights, leader, clocks, certificate, webhooks and JobKinds.
 #[derive(Debug, Args)]

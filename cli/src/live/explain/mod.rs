@@ -25,7 +25,7 @@ use self::text::{gated_text, text};
 use super::hold_evict::kind_of;
 use super::jobs::{Called, group_of, meant};
 use super::list::{Objects, estimate_starts};
-use super::outcome::{EXIT_CODES, Ended, LiveError, object_name};
+use super::outcome::{EXIT_CODES_OF_ONE, Ended, LiveError, object_name};
 use super::view::{Look, View};
 use crate::cluster::{Namespace, POD_GROUP, Served, Tell, answer};
 use crate::rules::queue_names::QueueAliases;
@@ -33,7 +33,7 @@ use crate::simulate::{Assumed, parse_span};
 
 /// Explain why a job waits, or how it stands.
 #[derive(Debug, Args)]
-#[command(after_help = EXIT_CODES)]
+#[command(after_help = EXIT_CODES_OF_ONE)]
 pub struct Explain {
     /// The job: job/train; podgroup/NAME; pod/NAME for a pod that is admitted by itself, or with its group; or
     /// workload/NAME for what a Workload stands for.

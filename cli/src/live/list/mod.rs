@@ -29,10 +29,10 @@ use crate::simulate::{Assumed, parse_span, range_of};
 use crate::table::{NONE, columns, or_none};
 
 const DETAILS: &str = "\
-Lists the jobs of all kinds, pod groups, and pods that are admitted by themselves. PLACE is the place among the
-pending jobs of the LocalQueue: the highest priority first, then the oldest. AHEAD is how many of the whole ClusterQueue come
-before it, if visibility.sluice.dev tells. START, with --start, is when the job will start, as simulated with
-durations like those of finished jobs: 8 of 10 jobs start within such a range. Of gated objects the ten oldest of each
+Lists the jobs of all kinds, pod groups, and pods that are admitted by themselves. PLACE is the place among the \
+pending jobs of the LocalQueue: the highest priority first, then the oldest. AHEAD is how many of the whole ClusterQueue come \
+before it, if visibility.sluice.dev tells. START, with --start, is when the job will start, as simulated with \
+durations like those of finished jobs: 8 of 10 jobs start within such a range. Of gated objects the ten oldest of each \
 LocalQueue are listed. Where kinds of several API groups have one name, KIND says the group: Job.batch.";
 
 /// List jobs with their state, their place in their queue, and why they wait.

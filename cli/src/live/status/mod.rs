@@ -20,9 +20,9 @@ use tree::local_table;
 pub use tree::tree;
 
 const DETAILS: &str = "\
-Shows the tree of cohorts and ClusterQueues. In a bar # is used nominal quota, + is borrowed on top of it, and . is
-free. If visibility.sluice.dev answers: what gates hold, what cohorts use and what is lent. -o wide adds the flavors, and with
-fair sharing the shares in thousandths. Who may not list ClusterQueues sees the LocalQueues of the namespace instead,
+Shows the tree of cohorts and ClusterQueues. In a bar # is used nominal quota, + is borrowed on top of it, and . is \
+free. If visibility.sluice.dev answers: what gates hold, what cohorts use and what is lent. -o wide adds the flavors, and with \
+fair sharing the shares in thousandths. Who may not list ClusterQueues sees the LocalQueues of the namespace instead, \
 with a note. In -o json and -o yaml, kind says which of these a queue is.";
 
 /// Show queues as a tree, with what is used of their quota.
