@@ -256,9 +256,10 @@ impl WorkloadRecord {
         self.status.admission.is_none() && !self.is_finished()
     }
 
-    /// Whether it was evicted and has not given its quota back in time: nobody is kept waiting for it.
+    /// Whether it was evicted, or its job is deleted with its pods, and it has not given its quota back in time: nobody
+    /// is kept waiting for it.
     pub fn is_stalled(&self) -> bool {
-        self.is_evicting() && self.is(ConditionType::Stalled)
+        self.status.admission.is_some() && self.is(ConditionType::Stalled)
     }
 
     /// Whether its job has ended.

@@ -191,7 +191,9 @@ impl Controller {
     fn tell_stalled(&mut self) {
         let evicted = self.expected.evicted.iter();
         let subjects: Vec<Subject> = evicted
-            .filter(|(subject, stopping)| !stopping.is_stalled && self.writes.of(subject).is_none())
+            .filter(|(subject, stopping)| {
+                !stopping.is_stalled && self.writes.may_tell_stalled(subject)
+            })
             .map(|(subject, _)| subject.clone())
             .collect();
         let now = self.now.wall;
