@@ -93,6 +93,12 @@ impl Children {
         waiting.cloned().collect()
     }
 
+    /// Those that are kept whole.
+    pub fn records(&self) -> impl Iterator<Item = (&JobKey, &JobRecord)> {
+        let children = self.by_key.iter();
+        children.filter_map(|(key, child)| Some((key, child.record.as_deref()?)))
+    }
+
     /// Objects without queue and gates that are kept whole.
     pub fn unmarked(&self) -> Vec<(JobKey, JobRecord)> {
         let unmarked = self.by_key.iter().filter(|(_, child)| !child.is_marked);

@@ -24,6 +24,8 @@ pub struct Gated<'a> {
     pub uid: &'a Uid,
     /// When it was created.
     pub created: Option<Timestamp>,
+    /// Since when it exists, on this process's clock.
+    pub exists_since: Option<Timestamp>,
     /// Its gates.
     pub gates: &'a GateState,
     /// What it keeps of them.
@@ -41,6 +43,7 @@ impl<'a> From<&'a JobRecord> for Gated<'a> {
         Self {
             uid: &job.uid,
             created: job.created,
+            exists_since: job.exists_since,
             gates: &job.gates,
             kept: &job.gate_record,
             is_held: job.is_held_by_gates(),
@@ -55,6 +58,7 @@ impl<'a> From<&'a PodRecord> for Gated<'a> {
         Self {
             uid: &pod.uid,
             created: pod.created,
+            exists_since: pod.exists_since(),
             gates: &pod.gates,
             kept: &pod.gate_record,
             is_held: pod.is_held_by_gates(),
@@ -84,6 +88,8 @@ pub struct Held {
     pub name: Arc<str>,
     /// The object.
     pub subject: Subject,
+    /// Since when it exists, on this process's clock.
+    pub exists_since: Option<Timestamp>,
 }
 
 /// How many objects of each LocalQueue are held by other gates than Sluice's, of jobs or of pods.
@@ -143,16 +149,19 @@ pub struct HeldOfQueue {
     pub count: usize,
     /// When the oldest of them was created.
     pub oldest: Option<Timestamp>,
+    /// Since when that one exists, on this process's clock.
+    pub oldest_exists_since: Option<Timestamp>,
 }
 
 impl HeldOfQueue {
     /// This and what else is held, as one.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
-        let both = self.oldest.into_iter().chain(other.oldest);
+        let oldest = |one: Option<_>, other| one.into_iter().chain(other).min();
         Self {
             count: self.count.saturating_add(other.count),
-            oldest: both.min(),
+            oldest: oldest(self.oldest, other.oldest),
+            oldest_exists_since: oldest(self.oldest_exists_since, other.oldest_exists_since),
         }
     }
 }
@@ -194,9 +203,13 @@ impl HeldObjects {
         let held = self.by_queue.get(queue);
         let gates = held.into_iter().flat_map(|held| &held.by_gate);
         gates.map(|(gate, held)| {
-            let oldest = held.first().and_then(|held| held.created);
-            let count = held.len();
-            (gate, HeldOfQueue { count, oldest })
+            let oldest = held.first();
+            let of_queue = HeldOfQueue {
+                count: held.len(),
+                oldest: oldest.and_then(|held| held.created),
+                oldest_exists_since: oldest.and_then(|held| held.exists_since),
+            };
+            (gate, of_queue)
         })
     }
 
@@ -304,6 +317,7 @@ fn held_job(key: &JobKey, job: &JobRecord) -> Held {
         kind: Some(key.kind.clone()),
         name: key.name.clone(),
         subject: Subject::Job(job.uid.clone()),
+        exists_since: job.exists_since,
     }
 }
 
@@ -314,5 +328,6 @@ fn held_pod(key: &PodKey, pod: &PodRecord) -> Held {
         kind: None,
         name: key.name.clone(),
         subject: Subject::Pod(pod.uid.clone()),
+        exists_since: pod.exists_since(),
     }
 }

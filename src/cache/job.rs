@@ -23,7 +23,9 @@ use super::kept_gates::KeptGates;
 use super::pod::OwnerRef;
 use super::revisions::Revision;
 use super::subject::Uid;
+use crate::process::hashing::HashMap;
 use crate::process::invariants::violated;
+use crate::process::recorded_times::{RecordedTimes, Sight};
 
 /// The finalizer of an object whose deletion waits until its dependents are gone.
 const FOREGROUND: &str = "foregroundDeletion";
@@ -37,6 +39,43 @@ pub struct JobKey {
     pub namespace: Arc<str>,
     /// The name.
     pub name: Arc<str>,
+}
+
+/// What the creation times of objects of managed kinds say on this process's clock, also of those of which no record is
+/// kept. Whoever changes such an object does not make it young again.
+#[derive(Debug, Default)]
+pub struct CreationTimes(HashMap<JobKey, (Uid, RecordedTimes)>);
+
+impl CreationTimes {
+    /// Notes since when an object exists.
+    pub fn see(&mut self, key: &JobKey, job: &mut JobRecord, now: Timestamp) {
+        let Some(created) = job.created else {
+            return;
+        };
+        let known = self.0.remove(key);
+        let known = known.filter(|(uid, _)| *uid == job.uid);
+        let known = known.as_ref().map(|(_, times)| times);
+        let times = RecordedTimes::see([created], known, Sight::of_server(now));
+        let since = times.since(created);
+        job.exists_since = Some(since);
+        // Nearly all are as old as they say.
+        if since != created {
+            self.0.insert(key.clone(), (job.uid.clone(), times));
+        }
+    }
+
+    /// Forgets an object that is gone; without a UID, whichever is known.
+    pub fn forget(&mut self, key: &JobKey, uid: Option<&str>) {
+        let known = self.0.get(key);
+        if known.is_some_and(|(known, _)| uid.is_none_or(|uid| **known == *uid)) {
+            self.0.remove(key);
+        }
+    }
+
+    /// Forgets the objects of a kind that are not there any more.
+    pub fn listed(&mut self, kind: &str, is_there: impl Fn(&JobKey) -> bool) {
+        self.0.retain(|key, _| *key.kind != *kind || is_there(key));
+    }
 }
 
 /// What is kept of a job.
@@ -54,6 +93,8 @@ pub struct JobRecord {
     pub generation: Option<i64>,
     /// `metadata.creationTimestamp`: its place in the queue, unless a gate says otherwise.
     pub created: Option<Timestamp>,
+    /// Since when it exists, on this process's clock.
+    pub exists_since: Option<Timestamp>,
     /// Whether it is being deleted.
     pub deleting: bool,
     /// Whether it is being deleted after its pods are (foreground deletion): the garbage collector
@@ -188,6 +229,7 @@ impl JobRecord {
             revision: Revision::of(&object),
             generation: metadata.generation,
             created: metadata.creation_timestamp.as_ref().map(|t| t.0),
+            exists_since: metadata.creation_timestamp.as_ref().map(|t| t.0),
             deleting: metadata.deletion_timestamp.is_some(),
             deletes_pods: metadata.deletion_timestamp.is_some()
                 && metadata

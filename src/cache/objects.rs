@@ -9,7 +9,7 @@ use sluice_kinds::gates::Gate;
 
 use super::children::Children;
 use super::held::{Gated, GatedCounts, Held, HeldObjects, HeldOfQueue};
-use super::job::{JobKey, JobRecord};
+use super::job::{CreationTimes, JobKey, JobRecord};
 use super::pod::{PodKey, PodRecord};
 use super::pods::Pods;
 use super::revisions::Staleness;
@@ -24,6 +24,8 @@ pub struct ObjectCache {
     pub pods: Pods,
     /// Objects that are not managed by themselves.
     pub children: Children,
+    /// Since when jobs and children exist.
+    pub creation_times: CreationTimes,
     jobs: HashMap<JobKey, JobRecord>,
     job_by_uid: HashMap<Uid, JobKey>,
     workloads: HashMap<WorkloadKey, WorkloadRecord>,
@@ -76,6 +78,7 @@ impl ObjectCache {
 
     /// Forgets a JobKind that is not watched any more.
     pub fn forget_kind(&mut self, kind: &str) {
+        self.creation_times.listed(kind, |_| false);
         self.stale_jobs.remove(kind);
     }
 

@@ -261,18 +261,12 @@ impl PodRecord {
     }
 
     /// Notes what its times say on this process's clock; `known` is what was known of it before. What leaders recorded
-    /// is seen as `sight` says. The others are by the clock of an API server, of which nothing is known.
+    /// is seen as `sight` says.
     pub fn see_times(&mut self, known: Option<&Self>, sight: Sight) {
-        let by_server = Sight {
-            ahead: SignedDuration::ZERO,
-            ..sight
-        };
-        let admitted = self.recorded_admission();
-        let (recorded, sight) = match admitted {
-            Some(admitted) => (Some(admitted.at.0), sight),
-            None => (self.created, by_server),
-        };
-        self.times = RecordedTimes::see(recorded, known.map(|known| &known.times), sight);
+        let times = known.map(|known| &known.times);
+        let admitted = self.recorded_admission().map(|admitted| admitted.at.0);
+        let created = RecordedTimes::see(self.created, times, Sight::of_server(sight.now));
+        self.times = RecordedTimes::see(admitted, times, sight).and(created);
         let before = Before::of(known.map(|known| &known.deleted_at));
         let deleted_at = self
             .deleted_at
@@ -282,6 +276,11 @@ impl PodRecord {
         let until = self.terminate_until.zip(late);
         self.terminate_until = until.and_then(|(until, late)| until.saturating_add(late).ok());
         self.deleted_at = deleted_at;
+    }
+
+    /// Since when it exists, on this process's clock.
+    pub fn exists_since(&self) -> Option<Timestamp> {
+        self.created.map(|created| self.times.since(created))
     }
 
     /// What it says of the group that it is in.

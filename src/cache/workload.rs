@@ -85,7 +85,7 @@ pub struct WorkloadRecord {
     pub unreadable: Option<String>,
     /// `status`, as far as it counts.
     pub status: WorkloadStatus,
-    /// What the times in `status` say on this process's clock.
+    /// What the times in `status`, and those of its creation and its place, say on this process's clock.
     pub times: RecordedTimes,
     /// Since when it had waited for the admission that it has, if this process has seen that. Its conditions say so no
     /// more.
@@ -181,14 +181,18 @@ impl WorkloadRecord {
         }
     }
 
-    /// Notes what the times in its status say on this process's clock; `known` is what was known of it before.
+    /// Notes what its times say on this process's clock; `known` is what was known of it before. Those in its status are
+    /// seen as `sight` says.
     pub fn see_times(&mut self, known: Option<&Self>, sight: Sight) {
         let conditions = self.status.conditions.iter();
         let recorded = conditions.map(|condition| condition.last_transition_time.0);
         let state = self.status.requeue_state.as_ref();
         let requeue_at = state.and_then(|state| state.requeue_at.as_ref());
         let recorded = recorded.chain(requeue_at.map(|at| at.0));
-        self.times = RecordedTimes::see(recorded, known.map(|known| &known.times), sight);
+        let times = known.map(|known| &known.times);
+        let created = self.created.into_iter().chain(self.recorded_place());
+        let created = RecordedTimes::see(created, times, Sight::of_server(sight.now));
+        self.times = RecordedTimes::see(recorded, times, sight).and(created);
         let is_admitted = |record: &Self| record.status.admission.is_some();
         self.waited_since = known.filter(|_| is_admitted(self)).and_then(|known| {
             if is_admitted(known) {
@@ -199,6 +203,17 @@ impl WorkloadRecord {
         });
     }
 
+    /// Since when it exists, on this process's clock.
+    pub fn exists_since(&self) -> Option<Timestamp> {
+        self.created.map(|created| self.times.since(created))
+    }
+
+    /// Since when its job has its place in its queue, on this process's clock.
+    pub fn queued_since(&self) -> Option<Timestamp> {
+        let place = self.recorded_place().or(self.created);
+        place.map(|place| self.times.since(place))
+    }
+
     /// The LocalQueue that it names.
     pub fn local_queue(&self, key: &WorkloadKey) -> LocalQueueKey {
         LocalQueueKey::new(key.namespace.clone(), self.spec.queue_name.as_str())
@@ -207,7 +222,7 @@ impl WorkloadRecord {
     /// Since when it waits, or had waited before its admission: since it was made, or since its last eviction. If it was
     /// evicted and admitted again before this process began, since that admission.
     pub fn waits_since(&self) -> Option<Timestamp> {
-        let waits_since = || self.since(ConditionType::Evicted).max(self.created);
+        let waits_since = || self.since(ConditionType::Evicted).max(self.exists_since());
         self.waited_since.or_else(waits_since)
     }
 
@@ -256,9 +271,10 @@ impl WorkloadRecord {
         self.status.admission.is_none() && !self.is_finished()
     }
 
-    /// Whether it was evicted and has not given its quota back in time: nobody is kept waiting for it.
+    /// Whether it was evicted, or its job is deleted with its pods, and it has not given its quota back in time: nobody
+    /// is kept waiting for it.
     pub fn is_stalled(&self) -> bool {
-        self.is_evicting() && self.is(ConditionType::Stalled)
+        self.status.admission.is_some() && self.is(ConditionType::Stalled)
     }
 
     /// Whether its job has ended.

@@ -3,7 +3,7 @@
 //! until it has ended. How far each has come is told in `plan/engine_state.rs`.
 
 use k8s_openapi::jiff::Timestamp;
-use sluice_engine::{Borrowing, Event, LocalQueueKey, WorkloadState};
+use sluice_engine::{Borrowing, Event, LocalQueueKey, StandingState, WorkloadState};
 use sluice_kinds::gates::Gate;
 use sluice_kinds::hold::Hold;
 use sluice_kinds::pod::PodMode;
@@ -86,20 +86,17 @@ impl Controller {
         };
         let created = workload.place(job.and_then(|job| job.created));
         let created = created.map_or(i64::MAX, Timestamp::as_second);
-        let told = sluice_engine::Workload {
-            priority: engine_state::priority(workload, job),
-            created,
-            pod_sets,
-            not_before: self.requeue_at(key, workload).map(time),
-            evictable,
-            state,
-            ..sluice_engine::Workload::new(id, queue)
-        };
-        // Its Workload may go before it does.
-        if job.is_some_and(|job| job.deletes_pods) {
-            self.expected.note_leaving(subject, told.clone());
-        }
-        self.engine.apply(Event::UpsertWorkload(told));
+        let not_before = self.requeue_at(key, workload).map(time);
+        self.engine
+            .apply(Event::UpsertWorkload(sluice_engine::Workload {
+                priority: engine_state::priority(workload, job),
+                created,
+                pod_sets,
+                not_before,
+                evictable,
+                state,
+                ..sluice_engine::Workload::new(id, queue)
+            }));
     }
 
     /// Makes the engine see a job or group without a Workload.
@@ -125,13 +122,44 @@ impl Controller {
         if !may_have_pods {
             self.expected.forget(subject);
             self.engine.apply(Event::RemoveWorkload(id));
-        } else if let (Subject::Job(uid), None) = (subject, job) {
+            return;
+        }
+        if let (Subject::Job(uid), None) = (subject, job) {
             self.note_orphan(uid);
-        } else if let Some(until) = self.deleted_in_time_until(subject)
+        }
+        if let Some(until) = self.deleted_in_time_until(subject)
             && let Some(admission) = self.engine.admission(&id)
         {
             let queue = admission.queue.as_str();
             self.expected.note_terminating(subject, queue, until);
+        } else {
+            self.hold_up_nobody(subject);
+        }
+    }
+
+    /// Makes the engine count on no eviction of a job or group that holds quota without a Workload, which would say that
+    /// it is evicted: it is not preempted, and nobody waits for it to stop.
+    pub(super) fn hold_up_nobody(&mut self, subject: &Subject) {
+        let id = subject.id();
+        // The engine assumes an admission that is under way.
+        if self.writes.may_be_admitted(subject) {
+            return;
+        }
+        let Some(standing) = self.engine.standing(&id) else {
+            return;
+        };
+        if let StandingState::Admitted(admission) | StandingState::Evicting(admission, _) =
+            standing.state
+        {
+            self.engine
+                .apply(Event::UpsertWorkload(sluice_engine::Workload {
+                    priority: standing.priority,
+                    created: standing.created,
+                    pod_sets: standing.pod_sets.to_vec(),
+                    evictable: false,
+                    state: WorkloadState::Admitted(admission),
+                    ..sluice_engine::Workload::new(id, standing.queue)
+                }));
         }
     }
 

@@ -230,6 +230,7 @@ impl Controller {
             let is_first = self.phase.has_listed() && !self.kinds.has_listed(kind);
             let is_there = |key: &JobKey| seen.contains(&(key.namespace.clone(), key.name.clone()));
             self.excess_children.listed(kind, is_there);
+            self.objects.creation_times.listed(kind, is_there);
             self.kinds.listed(kind);
             self.review_kind(kind);
             if is_first {

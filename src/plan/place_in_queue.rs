@@ -159,6 +159,7 @@ mod tests {
             let gated = Gated {
                 uid: &"u1".into(),
                 created: Some(at(0)),
+                exists_since: Some(at(0)),
                 gates: &gates::read(&annotations),
                 kept: &kept,
                 is_held: false,

@@ -359,7 +359,7 @@ pub fn releases<'a>(
 pub struct PodsWaiting {
     /// How many.
     pub count: usize,
-    /// When the oldest of them was created.
+    /// Since when the oldest of them exists.
     pub since: Option<Timestamp>,
 }
 
@@ -373,10 +373,10 @@ pub fn waiting(
         let waits = member.pod.waits_for_quota_alone() && !member.is_leaving && !member.is_busy;
         waits && !released.contains(&member.pod.uid)
     });
-    let created: Vec<_> = waiting.map(|member| member.pod.created).collect();
-    (!created.is_empty()).then(|| PodsWaiting {
-        count: created.len(),
-        since: created.into_iter().flatten().min(),
+    let since: Vec<_> = waiting.map(|member| member.pod.exists_since()).collect();
+    (!since.is_empty()).then(|| PodsWaiting {
+        count: since.len(),
+        since: since.into_iter().flatten().min(),
     })
 }
 

@@ -327,6 +327,7 @@ mod tests {
             ask(Gated {
                 uid: &"u1".into(),
                 created: None,
+                exists_since: None,
                 gates: &gates::read(&annotations),
                 kept: &KeptGates::read(&annotations),
                 is_held: self.1,

@@ -18,6 +18,14 @@ pub struct Sight {
     pub ahead: SignedDuration,
 }
 
+impl Sight {
+    /// What API servers record, such as creation times, is seen so: nothing is known of their clocks.
+    pub fn of_server(now: Timestamp) -> Self {
+        let ahead = SignedDuration::ZERO;
+        Self { now, ahead }
+    }
+}
+
 /// Recorded times of one object that are not believed as they are. Empty for most.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RecordedTimes(Box<[Seen]>);
@@ -55,6 +63,14 @@ impl RecordedTimes {
                 });
             }
         }
+        Self(seen.into())
+    }
+
+    /// These times, and others that another clock has recorded.
+    #[must_use]
+    pub fn and(self, others: Self) -> Self {
+        let mut seen = self.0.into_vec();
+        seen.extend(others.0);
         Self(seen.into())
     }
 

@@ -160,22 +160,21 @@ impl Controller {
         if self.group_stays(subject, &cause.message) {
             return Eviction::Stays;
         }
-        // Nobody stops the pods of a job that is gone: they hold its quota until they are.
-        if subject.job().is_some() && self.objects.job_of(subject).is_none() {
+        if !self.can_be_evicted(subject) {
             return Eviction::Stays;
         }
-        // It has been told, and does not stop.
-        let known = self.objects.workload_of(subject);
-        if known.is_some_and(|(_, record)| record.is_evicting()) {
+        let (Some((key, record)), Some(resource)) =
+            (self.objects.workload_of(subject), self.resource_of(subject))
+        else {
             return Eviction::Stays;
-        }
-        let found = self
-            .objects
-            .workload_of(subject)
-            .zip(self.resource_of(subject));
-        let (Some(((key, record), resource)), None) = (found, self.writes.of(subject)) else {
-            return Eviction::Busy;
         };
+        // It has been told, and does not stop.
+        if record.is_evicting() {
+            return Eviction::Stays;
+        }
+        if self.writes.of(subject).is_some() {
+            return Eviction::Busy;
+        }
         let status = workload::evicted(record, cause, self.now.wall);
         let note = if self.is_not_made_again(subject) {
             cause.note_for_bare_group()
@@ -278,14 +277,20 @@ impl Controller {
         stays
     }
 
-    /// Whether a job or group that holds quota gives it back when it is evicted.
+    /// Whether a job or group that holds quota gives it back when it is evicted: the engine counts on that, and nothing
+    /// else is told to go. Its Workload says that it is evicted. What its JobKind reads must be known as it is: nobody
+    /// stops the pods of a job that is gone, or that Sluice can't read or write to. They hold its quota until they are
+    /// gone.
     pub(in crate::controller) fn can_be_evicted(&self, subject: &Subject) -> bool {
+        if self.objects.workload_of(subject).is_none() {
+            return false;
+        }
         if let Subject::Group(_) = subject {
             return !self.is_kept_group(subject);
         }
-        self.objects.job_of(subject).is_some_and(|(key, job)| {
-            self.kinds.compiled(&key.kind).is_some() && job.reading.is_ok()
-        })
+        self.objects
+            .job_of(subject)
+            .is_some_and(|(key, job)| self.kinds.is_watched(&key.kind) && job.reading.is_ok())
     }
 
     /// Whether this is a group whose pods may run and are kept: nobody would make them again, and its

@@ -96,7 +96,7 @@ impl Controller {
         if !lacks_pods {
             return ToCome::None;
         }
-        let Some(newest) = live.filter_map(|pod| pod.created).max() else {
+        let Some(newest) = live.filter_map(PodRecord::exists_since).max() else {
             return ToCome::First;
         };
         let waited = self.now.wall.duration_since(newest);

@@ -5,7 +5,6 @@
 use std::sync::Arc;
 
 use k8s_openapi::jiff::Timestamp;
-use sluice_engine::{Event, WorkloadState};
 
 use crate::cache::{JobRecord, Subject, WorkloadRecord};
 use crate::controller::Controller;
@@ -23,8 +22,6 @@ pub struct Expected {
     /// What is being deleted and has no Workload: pods with usage of their own, and jobs that are deleted after
     /// what belongs to them.
     terminating: HashMap<Subject, Terminating>,
-    /// What the engine was told last of jobs that are deleted after what belongs to them.
-    leaving: HashMap<Subject, sluice_engine::Workload>,
     /// Jobs that have finished and hold quota, as their pods are not gone.
     finished: HashMap<Subject, Outlasting>,
 }
@@ -96,11 +93,6 @@ impl Expected {
         known.until = until;
     }
 
-    /// Notes what the engine is told of a job that is deleted after what belongs to it.
-    pub fn note_leaving(&mut self, subject: &Subject, told: sluice_engine::Workload) {
-        self.leaving.insert(subject.clone(), told);
-    }
-
     /// How many are overdue.
     #[cfg(test)]
     pub fn overdue(&self) -> usize {
@@ -113,7 +105,6 @@ impl Expected {
     pub fn forget(&mut self, subject: &Subject) {
         self.forget_workload(subject);
         self.terminating.remove(subject);
-        self.leaving.remove(subject);
     }
 
     /// Nothing is expected of a Workload any more.
@@ -186,21 +177,6 @@ impl Controller {
         }
     }
 
-    /// Makes the engine wait no longer for a job whose Workload is gone.
-    fn hold_up_nobody(&mut self, subject: &Subject) {
-        let Some(told) = self.expected.leaving.remove(subject) else {
-            return;
-        };
-        if let WorkloadState::Evicting(admission, _) = told.state {
-            self.engine
-                .apply(Event::UpsertWorkload(sluice_engine::Workload {
-                    state: WorkloadState::Admitted(admission),
-                    evictable: false,
-                    ..told
-                }));
-        }
-    }
-
     /// Until when others wait for a job that is deleted after what belongs to it, its Workload among that.
     pub(in crate::controller) fn deleted_in_time_until(
         &self,
@@ -215,7 +191,9 @@ impl Controller {
     fn tell_stalled(&mut self) {
         let evicted = self.expected.evicted.iter();
         let subjects: Vec<Subject> = evicted
-            .filter(|(subject, stopping)| !stopping.is_stalled && self.writes.of(subject).is_none())
+            .filter(|(subject, stopping)| {
+                !stopping.is_stalled && self.writes.may_tell_stalled(subject)
+            })
             .map(|(subject, _)| subject.clone())
             .collect();
         let now = self.now.wall;

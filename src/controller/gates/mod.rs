@@ -40,7 +40,10 @@ impl Controller {
             let Some(deadline) = object.deadline() else {
                 continue;
             };
-            let is_due = |held: &&Held| held.created.is_none_or(|at| expires(deadline, at) <= now);
+            let is_due = |held: &&Held| {
+                let since = held.exists_since;
+                since.is_none_or(|since| expires(deadline, since) <= now)
+            };
             let held = self.objects.held().into_iter();
             let held = held.flat_map(|held| held.unexpired(gate).take_while(is_due));
             due.extend(held.map(|held| held.subject.clone()));
@@ -144,9 +147,9 @@ pub fn count_changes(
         let is_left = after.gates.contains(gate);
         if !is_left
             && known.count_lifted(gate)
-            && let (Some(name), Some(created)) = (gate.object_name(), after.created)
+            && let (Some(name), Some(since)) = (gate.object_name(), after.exists_since)
         {
-            let held = now.duration_since(created);
+            let held = now.duration_since(since);
             metrics
                 .gates
                 .gate_lifted(&name, Duration::try_from(held).unwrap_or_default());

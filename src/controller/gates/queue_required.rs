@@ -31,7 +31,7 @@ impl Controller {
         let spec = object.map_or_else(Arc::default, |object| object.spec.clone());
         let gated = self.objects.gates_of(subject);
         let queue = gated.map(|gated| gated.queue);
-        let is_young = gated.is_none_or(|gated| self.is_young(gated.created));
+        let is_young = gated.is_none_or(|gated| self.is_young(gated.exists_since));
         let (opened, closed) = match (queue, self.cluster.enforced(namespace)) {
             (Some(LabelledQueue::Named(_)), _) => (Some(NAMED), None),
             (_, None) => (None, Some(UNKNOWN)),
@@ -54,14 +54,14 @@ impl Controller {
         let held = self.objects.held_by(&gate);
         let free = held.filter(|held| {
             let enforced = self.cluster.enforced(&held.namespace);
-            !self.is_young(held.created) && enforced.is_some_and(|it| !it.requires_queue())
+            !self.is_young(held.exists_since) && enforced.is_some_and(|it| !it.requires_queue())
         });
         let free: Vec<Subject> = free.map(|held| held.subject.clone()).collect();
         self.agenda.plan_all(free);
     }
 
-    fn is_young(&self, created: Option<Timestamp>) -> bool {
-        created.is_some_and(|created| self.now.wall.duration_since(created) < YOUNG)
+    fn is_young(&self, exists_since: Option<Timestamp>) -> bool {
+        exists_since.is_some_and(|since| self.now.wall.duration_since(since) < YOUNG)
     }
 
     /// Whether a pod that waits in no queue needs none: it was born behind the queue gate for lack of a queue, and its

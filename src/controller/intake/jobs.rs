@@ -33,6 +33,7 @@ impl Controller {
         let before = Before::of(self.objects.job(key).map(|known| &known.deleted_at));
         let deleted_at = record.deleted_at;
         record.deleted_at = deleted_at.map(|at| deletion_seen(at, before, self.now.wall));
+        (self.objects.creation_times).see(key, &mut record, self.now.wall);
         // Whatever an edit says of what is being deleted, that it waited is remembered: Sluice itself starts nothing then.
         let known = self.objects.job(key);
         if record.deleting && known.is_some_and(JobRecord::is_marked_held) {
@@ -345,6 +346,7 @@ impl Controller {
 
     pub(in crate::controller) fn job_gone(&mut self, key: &JobKey, uid: Option<&str>) {
         self.excess_children.gone(key, uid);
+        self.objects.creation_times.forget(key, uid);
         let child = self.objects.children.get(key);
         if child.is_some_and(|child| uid.is_none_or(|uid| *child.uid == *uid)) {
             self.forget_child(key);

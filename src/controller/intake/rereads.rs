@@ -1,4 +1,4 @@
-//! Jobs that are to be read again although they have not changed: what their namespace or a RuntimeClass adds to
+//! Objects that are to be read again although they have not changed: what their namespace or a RuntimeClass adds to
 //! their pods has. A job that waits asks for what its pods will ask for; one that is admitted is read again too,
 //! for its next admission. Of an object only its record is kept, so that each is asked for by name.
 
@@ -70,13 +70,15 @@ impl Rereads {
 }
 
 impl Controller {
-    /// Something else is added to pods: their jobs are read again.
+    /// Something else is added to pods: the objects whose templates these have are read again, also those
+    /// that go with a job which has its pods by them.
     pub(in crate::controller) fn additions_changed(&mut self, added: &Added) {
         let is_of = |key: &JobKey, job: &JobRecord| match added {
             Added::To(namespace) => key.namespace == *namespace,
             Added::OfClass(class) => may_be_of_class(job, class),
         };
-        for (key, job) in self.objects.jobs() {
+        let objects = self.objects.jobs().chain(self.objects.children.records());
+        for (key, job) in objects {
             if !is_of(key, job) || job.finished().is_some() {
                 continue;
             }

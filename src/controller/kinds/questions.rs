@@ -132,11 +132,17 @@ impl Kinds {
         Some(ApiResource::from_gvk(&named))
     }
 
+    /// Whether all objects of this JobKind are known, and what becomes of them is seen.
+    pub fn is_watched(&self, name: &str) -> bool {
+        let entry = self.entries.get(name);
+        entry.is_some_and(|entry| entry.watch_state == WatchState::Listed)
+    }
+
     /// Whether objects of this JobKind may be released: all are known, and it fits them.
     pub fn is_listed(&self, name: &str) -> bool {
-        self.entries.get(name).is_some_and(|entry| {
-            entry.watch_state == WatchState::Listed && entry.misfit.is_none() && !entry.is_retiring
-        })
+        let entry = self.entries.get(name);
+        let fits = entry.is_some_and(|entry| entry.misfit.is_none() && !entry.is_retiring);
+        fits && self.is_watched(name)
     }
 
     /// Whether objects of this JobKind may not be released, and its status has said so for a while: a list may fail once,

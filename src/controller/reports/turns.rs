@@ -168,7 +168,7 @@ impl Controller {
             }
             Transition::Deactivated { reason } => metrics.deactivated(queue, reason),
             Transition::Finished { reason } if after.status.admission.is_some() => {
-                metrics.finished(queues, class, reason, since(after.created));
+                metrics.finished(queues, class, reason, since(after.exists_since()));
             }
             Transition::Finished { .. } | Transition::Requeued { .. } | Transition::Reactivated => {
             }
@@ -181,7 +181,7 @@ impl Controller {
         if !waits || !self.phase.has_listed() {
             return;
         }
-        let began = record.recorded_place().or(record.created);
+        let began = record.queued_since();
         log(
             "queued",
             &Line {
@@ -279,7 +279,7 @@ impl Controller {
                     namespace,
                     name,
                     queue: self.cluster.cluster_queue_of(&key).unwrap_or_default(),
-                    waited: after.created.map(|created| self.since(created)),
+                    waited: after.exists_since.map(|since| self.since(since)),
                     reason: if turn == "deactivated" { &by } else { &gates },
                     ..Line::default()
                 },
@@ -296,7 +296,8 @@ impl Controller {
             return;
         };
         let queue = &admitted.cluster_queue;
-        let waited = pod.created.map(|created| between(created, admitted.at.0));
+        let since = pod.exists_since();
+        let waited = since.map(|since| between(since, pod.times.since(admitted.at.0)));
         if self.cluster.queues.contains_key(queue) {
             let class = pod.priority_class_label.as_deref().unwrap_or_default();
             let local_queue = local_queue_of(key, pod);

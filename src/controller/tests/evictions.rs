@@ -1,11 +1,14 @@
 //! What is told of pods that are evicted.
 
 use super::pod_usage::{owned_by, running};
+use super::requeued::released;
 use super::unreleased::{gated, is_eviction};
 use super::*;
 use crate::api::lookup::FoundOwner;
 use crate::cache::Uid;
 use crate::controller::intake::owners::OwnerAnswer;
+use crate::controller::kinds::watch_state::{UnavailableReason, unavailable};
+use crate::plan::engine_state;
 use crate::plan::evictions::cause::Replacement;
 
 /// Of a Job a deleted pod has failed, and of Spark's driver only the SparkApplication says who makes the next executor.
@@ -134,5 +137,105 @@ async fn a_bare_pod_in_a_group_that_is_made_again_protects_it_from_nothing() {
         keeps(&mut play, 43, "HoldAndDrain");
         let writes: Vec<_> = (0..3).flat_map(|_| play.second()).collect();
         assert_eq!(writes.iter().any(is_eviction), !is_bare, "{is_bare}");
+    }
+}
+
+/// What keeps a job from being evicted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Obstacle {
+    None,
+    /// Its JobKind names a version that is not served: nobody knows where its object is.
+    Version,
+    /// Nobody may read its kind any more.
+    Forbidden,
+    /// Somebody has deleted its Workload: nothing can say that it is evicted.
+    NoWorkload,
+}
+
+impl Play {
+    /// A job runs that can't be evicted for this reason.
+    fn run_behind(&mut self, obstacle: Obstacle) {
+        let workload = self.admit("a");
+        let release = self.cycle().remove(0);
+        self.end(release, Reply::Done(Some(Box::new(released("a")))));
+        let owner = owned_by("batch/v1", "Job", "a");
+        self.see_pod(running("a-0", &json!({}), Some(owner)));
+        self.cycle();
+        match obstacle {
+            Obstacle::None => {}
+            Obstacle::Version => {
+                let mut kind = job_kind();
+                kind["metadata"]["resourceVersion"] = json!("50");
+                kind["spec"]["version"] = json!("v9");
+                self.observe(&Source::JobKind, Change::Applied(seen(kind)));
+            }
+            Obstacle::Forbidden => {
+                let Some(Source::Jobs(name, life)) = self.jobs.clone() else {
+                    panic!("Jobs are listed");
+                };
+                let message = "jobs.batch is forbidden".to_owned();
+                let news = unavailable(UnavailableReason::Forbidden, message).into();
+                self.handle(Input::KindReport(KindReport { name, life, news }));
+            }
+            Obstacle::NoWorkload => {
+                let gone = Change::Deleted(Box::new(workload));
+                self.observe(&Source::Workload, gone);
+            }
+        }
+    }
+}
+
+/// Nobody waits for what can't be evicted, and nobody else is evicted in vain beside it.
+#[tokio::test]
+async fn another_one_is_evicted_in_place_of_a_job_that_cant_be() {
+    for obstacle in [
+        Obstacle::None,
+        Obstacle::Version,
+        Obstacle::Forbidden,
+        Obstacle::NoWorkload,
+    ] {
+        let mut play = Play::new();
+        play.run_behind(obstacle);
+        play.edit_queue(60, |spec| {
+            spec["preemption"] = json!({"withinClusterQueue": "LowerPriority"});
+            spec["resourceGroups"][0]["flavors"][0]["resources"][0]["nominalQuota"] = json!("2");
+        });
+        let mut middle = running("middle", &json!({"sluice.dev/queue-name": "main"}), None);
+        middle["spec"]["priority"] = json!(5);
+        play.see_pod(middle);
+        play.cycle();
+        let mut high = gated("high", "2026-11-23T11:59:30Z");
+        high["spec"]["priority"] = json!(10);
+        play.see_pod(high);
+        let writes: Vec<_> = (0..3).flat_map(|_| play.second()).collect();
+        let is_deletion = |write: &InFlightWrite| {
+            let middle = Subject::Pod("uid-middle".into());
+            write.subject == middle && matches!(write.write, Write::DeletePod { .. })
+        };
+        assert_eq!(
+            (
+                writes.iter().filter(|write| is_eviction(write)).count(),
+                writes.iter().filter(|write| is_deletion(write)).count(),
+            ),
+            match obstacle {
+                Obstacle::None => (1, 0),
+                _ => (0, 1),
+            },
+            "{obstacle:?}: {writes:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn the_eviction_of_a_job_that_cant_be_evicted_is_decided_once() {
+    for obstacle in [Obstacle::Version, Obstacle::Forbidden, Obstacle::NoWorkload] {
+        let mut play = Play::new();
+        play.run_behind(obstacle);
+        play.edit_queue(60, |spec| spec["stopPolicy"] = json!("HoldAndDrain"));
+        let writes: Vec<_> = (0..3).flat_map(|_| play.second()).collect();
+        assert!(!writes.iter().any(is_eviction), "{obstacle:?}: {writes:?}");
+        let now = engine_state::time(play.now.wall);
+        let decided = play.controller.engine.decide(now);
+        assert!(decided.is_empty(), "{obstacle:?}: {decided:?}");
     }
 }

@@ -129,6 +129,49 @@ async fn a_clock_that_jumps_makes_a_deadline_act_by_its_time_and_once() {
     }
 }
 
+/// As it was created by the clock of an API server, of which the leader's is an hour behind.
+#[tokio::test]
+async fn a_slow_clock_delays_no_deadline_and_no_gate_of_a_namespace() {
+    let later = |mut object: Value, revision: u64| {
+        object["metadata"]["creationTimestamp"] = json!("2026-11-23T13:00:00Z");
+        object["metadata"]["resourceVersion"] = json!(revision.to_string());
+        object
+    };
+    for (gate, expected) in [(GATE, 60), ("sluice.dev/queue-required", 5)] {
+        for of_pod in [false, true] {
+            let mut play = Play::new();
+            let deadline = json!({"seconds": 60, "onExpiry": "Lift"});
+            play.list_settings_with_gate(&json!({"deadline": deadline}), &json!({}));
+            let (mut job, mut pod) = (held_job(), held_pod());
+            for object in [&mut job, &mut pod] {
+                object["metadata"]["labels"] = json!({"sluice.dev/managed": "true"});
+                object["metadata"]["annotations"]["kueue.x-k8s.io/scheduling-gated-by"] =
+                    json!(gate);
+            }
+            pod["spec"]["schedulingGates"][0]["name"] = json!(gate);
+            let mut revisions = 20..;
+            let mut next = || revisions.next().unwrap();
+            play.list_jobs((!of_pod).then(|| later(job.clone(), next())));
+            let jobs = play.jobs.clone().unwrap();
+            // Whoever changes it does not make it young again.
+            let lifted = (0..120).find(|_| {
+                let (source, object) = if of_pod {
+                    (&Source::Pod, &pod)
+                } else {
+                    (&jobs, &job)
+                };
+                let object = later(object.clone(), next());
+                play.observe(source, Change::Applied(seen(object)));
+                !play.tick(1).is_empty()
+            });
+            assert!(
+                lifted.is_some_and(|lifted| (expected - 1..expected + 2).contains(&lifted)),
+                "{gate} {of_pod}: {lifted:?}"
+            );
+        }
+    }
+}
+
 /// What has passed may be of a kind that can't be listed yet: the status of the Gate says how many had passed.
 #[tokio::test]
 async fn a_counter_gives_no_place_that_an_unlisted_object_may_have() {

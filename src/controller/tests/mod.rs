@@ -43,6 +43,7 @@ mod priorities;
 mod readers;
 mod replies;
 mod requeued;
+mod rereads;
 mod standing;
 mod turns;
 mod unqueued;

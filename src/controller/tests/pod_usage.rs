@@ -64,6 +64,30 @@ impl Play {
         }
     }
 
+    /// Job `a` is being deleted, after its pod, which does not go.
+    fn delete_after_its_pod(&mut self) {
+        let deleted = |mut object: Value| {
+            object["metadata"]["deletionTimestamp"] = json!("2026-11-23T12:00:00Z");
+            object["metadata"]["resourceVersion"] = json!("30");
+            object
+        };
+        let mut job = job("a");
+        job["metadata"]["finalizers"] = json!(["foregroundDeletion"]);
+        job["spec"]["suspend"] = json!(false);
+        let mut pod = running("p", &json!({}), Some(owned_by("batch/v1", "Job", "a")));
+        pod["metadata"]["deletionGracePeriodSeconds"] = json!(0);
+        let jobs = self.jobs.clone().unwrap();
+        self.see_pod(deleted(pod));
+        self.observe(&jobs, Change::Applied(seen(deleted(job))));
+    }
+
+    /// Whether others wait until job `a` has stopped.
+    fn is_waited_for(&self) -> bool {
+        let id = Subject::Job("uid-a".into()).id();
+        let explained = self.controller.engine.explain(&id);
+        matches!(explained, Some(sluice_engine::Explanation::Evicting { .. }))
+    }
+
     /// Whose quota is used: that of the pod itself, or of this job.
     pub(super) fn usage(&self, pod: &str, job: &str) -> [bool; 2] {
         let uid = |name: &str| Uid::from(format!("uid-{name}"));
@@ -435,19 +459,7 @@ async fn a_pod_that_does_not_go_is_waited_for_no_longer() {
 async fn a_job_that_is_deleted_after_its_pods_is_waited_for_no_longer() {
     let mut play = Play::new();
     let workload = play.admit("a");
-    let deleted = |mut object: Value| {
-        object["metadata"]["deletionTimestamp"] = json!("2026-11-23T12:00:00Z");
-        object["metadata"]["resourceVersion"] = json!("30");
-        object
-    };
-    let mut job = job("a");
-    job["metadata"]["finalizers"] = json!(["foregroundDeletion"]);
-    job["spec"]["suspend"] = json!(false);
-    let mut pod = running("p", &json!({}), Some(owned_by("batch/v1", "Job", "a")));
-    pod["metadata"]["deletionGracePeriodSeconds"] = json!(0);
-    let jobs = play.jobs.clone().unwrap();
-    play.see_pod(deleted(pod));
-    play.observe(&jobs, Change::Applied(seen(deleted(job))));
+    play.delete_after_its_pod();
     play.observe(&Source::Workload, Change::Deleted(Box::new(workload)));
     for minute in 0..3 {
         let outputs = play.controller.cycle(play.now);
@@ -458,14 +470,50 @@ async fn a_job_that_is_deleted_after_its_pods_is_waited_for_no_longer() {
         assert_eq!(play.usage("p", "a"), [false, true], "its usage stays");
         let overdue = play.controller.expected.overdue();
         assert_eq!(overdue, usize::from(0 < minute));
-        let explained = play
-            .controller
-            .engine
-            .explain(&Subject::Job("uid-a".into()).id());
-        let is_waited_for = matches!(explained, Some(sluice_engine::Explanation::Evicting { .. }));
-        assert_eq!(is_waited_for, minute == 0, "{explained:?}");
+        assert_eq!(play.is_waited_for(), minute == 0, "{minute}");
         play.pass(Duration::from_mins(1));
         play.handle(Input::Tick);
+    }
+}
+
+/// The garbage collector is down: its Workload stays too. That is said once, or until the API server takes it.
+#[tokio::test]
+async fn a_job_that_is_deleted_and_whose_workload_stays_is_waited_for_no_longer() {
+    for is_refused in [false, true] {
+        let mut play = Play::new();
+        let workload = play.admit("a");
+        play.delete_after_its_pod();
+        let mut told = Vec::new();
+        for second in 0..300 {
+            for sent in play.cycle() {
+                let Write::SetWorkloadStatus {
+                    purpose: StatusPurpose::Stall,
+                    ..
+                } = &sent.write
+                else {
+                    panic!("nothing else is to be done: {sent:?}");
+                };
+                told.push(second);
+                if is_refused {
+                    play.end(sent, Reply::Refused("denied by a policy".to_owned()));
+                } else {
+                    let reply = with_status(&workload, &sent, 40);
+                    play.end(sent, reply);
+                }
+            }
+            let is_over = !is_refused && 60 <= second;
+            assert_eq!(play.is_waited_for(), !is_over, "{second}");
+            play.pass(Duration::from_secs(1));
+            play.handle(Input::Tick);
+        }
+        if is_refused {
+            assert!(
+                (5..25).contains(&told.len()),
+                "less and less often: {told:?}"
+            );
+        } else {
+            assert_eq!(told, [60]);
+        }
     }
 }
 

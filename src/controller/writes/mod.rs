@@ -83,6 +83,12 @@ impl Writes {
         self.is_answered(subject) && self.backing_off.get(subject) != Some(&WriteKind::Eviction)
     }
 
+    /// Whether it can be told now that the subject does not stop. A failed write of another kind, such as its suspension,
+    /// may be why it does not.
+    pub fn may_tell_stalled(&self, subject: &Subject) -> bool {
+        self.of(subject).is_none() && self.backing_off.get(subject) != Some(&WriteKind::Stall)
+    }
+
     /// Whether its eviction has failed before, a short while ago.
     pub fn is_eviction_failing(&self, subject: &Subject, now: Moment) -> bool {
         self.failing_evictions.left(subject, now).is_some()

@@ -19,6 +19,8 @@ pub struct Cleanup {
     uid: Uid,
     owner: Uid,
     created: Timestamp,
+    /// Since when it exists, on this process's clock.
+    exists_since: Timestamp,
 }
 
 impl Cleanup {
@@ -29,12 +31,13 @@ impl Cleanup {
             uid: record.uid.clone(),
             owner: owner.uid.clone(),
             created,
+            exists_since: record.exists_since.unwrap_or(created),
         })
     }
 
     /// Whether it should have ended by now.
     pub fn is_late(&self, now: Timestamp) -> bool {
-        CLEANUP_MAX <= now.duration_since(self.created)
+        CLEANUP_MAX <= now.duration_since(self.exists_since)
     }
 }
 

@@ -84,10 +84,10 @@ impl GateAction {
     }
 }
 
-/// When the deadline of `gate` passes for an object that was created at this time.
-pub fn expires(deadline: Deadline, created: Timestamp) -> Timestamp {
+/// When the deadline of `gate` passes for an object that exists since then.
+pub fn expires(deadline: Deadline, since: Timestamp) -> Timestamp {
     let after = SignedDuration::from_secs(i64::from(deadline.seconds));
-    created.checked_add(after).unwrap_or(Timestamp::MAX)
+    since.checked_add(after).unwrap_or(Timestamp::MAX)
 }
 
 /// What its gates ask for about an object, if anything: those that are open are lifted, and deadlines that have
@@ -119,12 +119,12 @@ fn expire<'a>(
     lifted: &mut Vec<LiftedGate<'a>>,
     now: Present,
 ) -> Option<GateAction> {
-    let created = gated.created?;
+    let since = gated.exists_since?;
     let due: Vec<_> = said
         .iter()
         .filter(|(gate, said)| said.opened.is_none() && !gated.kept.has_expired(gate, gated.uid))
         .filter_map(|(gate, said)| Some((*gate, said.deadline?, said)))
-        .filter(|(_, deadline, said)| said.failed.is_some() || expires(*deadline, created) <= now)
+        .filter(|(_, deadline, said)| said.failed.is_some() || expires(*deadline, since) <= now)
         .collect();
     if due.is_empty() {
         return None;
@@ -303,6 +303,7 @@ mod tests {
         let gated = Gated {
             uid: &"u1".into(),
             created: Some(at(0)),
+            exists_since: Some(at(0)),
             gates: &gates,
             kept: &kept,
             is_held: true,

@@ -70,7 +70,8 @@ pub fn gate(
     }
     match &object.spec.backlog {
         Some(backlog) => {
-            let age = since.map(|since| now.duration_since(since));
+            let exists_since = oldest.first().and_then(|held| held.exists_since);
+            let age = exists_since.map(|since| now.duration_since(since));
             let update = backlogged(backlog, count, age);
             conditions::set(&mut conditions, update, object.generation, now);
         }
@@ -119,7 +120,8 @@ pub fn queue_backlog<'a>(
     let mut reason = None;
     let mut told = Vec::new();
     for (gate, backlog, held) in gates {
-        let age = held.oldest.map(|oldest| now.duration_since(oldest));
+        let exists_since = held.oldest_exists_since;
+        let age = exists_since.map(|since| now.duration_since(since));
         match exceeded(backlog, count(held.count), age) {
             Some(Exceeded::Count(max)) => {
                 reason = Some(TOO_MANY_HELD);
@@ -230,6 +232,7 @@ mod tests {
             kind: kind.map(Into::into),
             name: name.as_str().into(),
             subject: Subject::Job(name.as_str().into()),
+            exists_since: Some(at(seconds)),
         }
     }
 
@@ -321,6 +324,7 @@ mod tests {
         let of = |count, created| HeldOfQueue {
             count,
             oldest: Some(at(created)),
+            oldest_exists_since: Some(at(created)),
         };
         let by_count = Backlog {
             held: Some(2),

@@ -91,6 +91,8 @@ pub enum WriteKind {
     PodRelease,
     /// An eviction: of a job or group by its Workload, of a pod by its deletion.
     Eviction,
+    /// That an eviction, or a deletion, does not end is told.
+    Stall,
     /// A gate of the object's own is lifted, or its deadline has passed.
     GateLift,
     /// Anything else.
@@ -118,11 +120,11 @@ impl Write {
                 StatusPurpose::Admit => WriteKind::Admission,
                 StatusPurpose::Evict => WriteKind::Eviction,
                 StatusPurpose::Explain => WriteKind::Explanation,
+                StatusPurpose::Stall => WriteKind::Stall,
                 StatusPurpose::Requeue
                 | StatusPurpose::Finish
                 | StatusPurpose::TakeBack
-                | StatusPurpose::Report
-                | StatusPurpose::Stall => WriteKind::Other,
+                | StatusPurpose::Report => WriteKind::Other,
             },
             Self::DeleteWorkload { .. } => WriteKind::Other,
             Self::PatchJob { purpose, .. } => match purpose {

@@ -53,8 +53,8 @@ pub(crate) static MUTANTS: &[Mutant] = &[
         "what is deleted with its pods is waited for for ever",
         "src/controller/engine_sync.rs",
         (
-            "} else if let Some(until) = self.deleted_in_time_until(subject)",
-            "} else if let Some(until) = self.deleted_in_time_until(subject).filter(|_| false)",
+            "if let Some(until) = self.deleted_in_time_until(subject)",
+            "if let Some(until) = self.deleted_in_time_until(subject).filter(|_| false)",
         ),
         Unit(
             "src",
