@@ -14,7 +14,7 @@ use sluice_kinds::view::LabelledQueue;
 
 use crate::cache::job::Reading;
 use crate::cache::{WorkloadKey, WorkloadRecord};
-use crate::plan::eviction_steps::{evict, evicting};
+use crate::plan::eviction_steps::{evict, evicting, give_back, is_given_back};
 use crate::plan::evictions::cause::Cause;
 use crate::plan::situation::JobSituation;
 use crate::plan::workload;
@@ -47,6 +47,12 @@ pub fn plan(situation: &JobSituation<'_>) -> Plan {
         },
         None => plan,
     }
+}
+
+/// Whether nothing is left in the templates of a job of the admission that it has lost.
+pub fn is_restored(situation: &JobSituation<'_>) -> bool {
+    let placed_by = situation.placed_by;
+    placed_by.is_some_and(|record| is_given_back(situation, record))
 }
 
 /// What to do about a job that nobody deletes.
@@ -90,6 +96,12 @@ fn plan_kept(situation: &JobSituation<'_>) -> Plan {
         return unfinished(situation, reading, key, record);
     }
     let admitted = workload.filter(|(_, record)| record.status.admission.is_some());
+    // Else what Sluice put in would be taken for the user's own.
+    if let (Some(record), None) = (situation.placed_by, admitted)
+        && let Some(plan) = give_back(situation, reading, record)
+    {
+        return plan;
+    }
     match admitted {
         Some((key, record)) if record.is_evicting() => evicting(situation, reading, key, record),
         Some((key, record)) => plan_admitted(situation, reading, key, record),
@@ -200,5 +212,7 @@ fn unfinished(
     if record.deleting {
         return Plan::default();
     }
-    delete_workload(key, record).and_note(note)
+    // Its Workload is all that says what its user wrote.
+    give_back(situation, reading, record)
+        .unwrap_or_else(|| delete_workload(key, record).and_note(note))
 }

@@ -27,6 +27,9 @@ pub struct JobSituation<'a> {
     pub child: Option<ChildWithPods<'a>>,
     /// Its Workload, if there is one.
     pub workload: Option<(&'a WorkloadKey, &'a WorkloadRecord)>,
+    /// The Workload that it was admitted by last, where it has lost that admission and its templates may still hold what
+    /// its release put in.
+    pub placed_by: Option<&'a WorkloadRecord>,
     /// Whether its namespace is being deleted.
     pub namespace_is_terminating: bool,
     /// Whether a Workload of this job that somebody has deleted still has usage.

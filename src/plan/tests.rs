@@ -169,6 +169,7 @@ fn planned_record(
         job,
         kind,
         workload: workload.as_ref().map(|(key, record)| (key, record)),
+        placed_by: None,
         namespace_is_terminating: false,
         still_in_use: false,
         shows_pods: true,

@@ -29,6 +29,7 @@ mod clocks;
 mod ended_terms;
 mod evictions;
 mod gates;
+mod given_back;
 mod held_notes;
 mod job_kinds;
 mod labels;
