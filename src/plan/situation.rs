@@ -34,6 +34,8 @@ pub struct JobSituation<'a> {
     pub namespace_is_terminating: bool,
     /// Whether a Workload of this job that somebody has deleted still has usage.
     pub still_in_use: bool,
+    /// How many of its pods run that were admitted by a Workload which somebody has deleted.
+    pub lost_pods: usize,
     /// How many of its pods may run: released, and not gone.
     pub live_pods: usize,
     /// Whether its pods are found by their label, so that where none is seen there is none.

@@ -172,6 +172,7 @@ fn planned_record(
         placed_by: None,
         namespace_is_terminating: false,
         still_in_use: false,
+        lost_pods: 0,
         shows_pods: true,
         lacks_pods: false,
         may_have_unseen_pods: false,

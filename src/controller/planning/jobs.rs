@@ -49,6 +49,7 @@ impl Controller {
             placed_by: self.objects.placed_by(subject),
             namespace_is_terminating: self.cluster.is_terminating(&key.namespace),
             still_in_use: self.is_still_in_use(subject),
+            lost_pods: self.lost_pods(subject).count(),
             live_pods: self.live_pods(subject),
             shows_pods: self.shows_pods(&key, job),
             lacks_pods: self.unused.is_told_empty(subject),
@@ -85,7 +86,12 @@ impl Controller {
     }
 
     /// Whether what is known of a job is ground for a plan.
-    fn may_plan(&self, subject: &Subject, key: &JobKey, job: &JobRecord) -> bool {
+    pub(in crate::controller) fn may_plan(
+        &self,
+        subject: &Subject,
+        key: &JobKey,
+        job: &JobRecord,
+    ) -> bool {
         // What a JobKind read that was another one is no ground for a write.
         if !self.kinds.has_listed(&key.kind) {
             return false;

@@ -34,6 +34,7 @@ mod held_notes;
 mod job_kinds;
 mod labels;
 mod levels;
+mod lost_members;
 mod lost_workloads;
 mod made_again;
 mod missing_pods;
