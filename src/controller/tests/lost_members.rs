@@ -52,7 +52,7 @@ impl Play {
     fn list_queue(&mut self, when_not_restartable: &str) {
         self.list_settings();
         self.edit_queue(30, |spec| {
-            spec["whenNotRestartable"] = json!(when_not_restartable)
+            spec["whenNotRestartable"] = json!(when_not_restartable);
         });
         self.list_jobs([]);
     }

@@ -250,7 +250,7 @@ impl Train {
             assert!(!train.is_requeued_by_next());
         }
         train.see(0, |train| {
-            train["status"]["conditions"][0]["status"] = json!("False")
+            train["status"]["conditions"][0]["status"] = json!("False");
         });
         train.see(1, |set| set["spec"]["suspend"] = json!(false));
         train
