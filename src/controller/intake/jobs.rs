@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use sluice_crds::ConditionType;
 use sluice_crds::reasons::event;
 use sluice_gates::GroupKind;
 use sluice_kinds::hold::Hold;
@@ -17,6 +18,8 @@ use crate::controller::gates::count_changes;
 use crate::controller::wakes::Wake;
 use crate::plan::Note;
 use crate::plan::children::lineage::{Known, Lineage, is_pod, lineage};
+use crate::plan::engine_state::time;
+use crate::plan::evictions::unused_quota::unseen_pods_for;
 use crate::plan::job::left_suspended;
 
 impl Controller {
@@ -288,10 +291,13 @@ impl Controller {
         let is_released =
             before.is_some_and(|known| known.suspended == Some(true)) && is_unsuspended;
         let tells = self.tells_of_release(key, &record);
-        let told = before.map(|known| tells || self.tells_of_release(key, known));
+        let told = tells || before.is_some_and(|known| self.tells_of_release(key, known));
         let subject = Subject::Job(uid.clone());
-        let stops_unnoticed = told == Some(false)
-            && before.is_some_and(|known| self.stops_unnoticed(&subject, known, &record));
+        let stops_unnoticed = !told
+            && match before {
+                Some(known) => self.stops_unnoticed(&subject, known, &record),
+                None => self.was_just_stopped(&subject, &record),
+            };
         if self.objects.put_job(key.clone(), record) {
             if tells {
                 self.orphans.expect_no_pods(&uid);
@@ -324,6 +330,15 @@ impl Controller {
         known.suspended != Some(true)
             && seen.suspended == Some(true)
             && self.may_have_unknown_pods(subject, known)
+    }
+
+    /// Whether the leader before this one may have suspended a job a moment ago, in the same way.
+    fn was_just_stopped(&self, subject: &Subject, seen: &JobRecord) -> bool {
+        let workload = self.objects.workload_of(subject).map(|(_, record)| record);
+        let evicting = workload.filter(|record| record.is_evicting());
+        let evicted = evicting.and_then(|record| record.true_since(ConditionType::Evicted));
+        let is_recent = |at| unseen_pods_for(time(at), time(self.now.wall)).is_some();
+        seen.suspended == Some(true) && evicted.is_some_and(is_recent)
     }
 
     /// The same of the child of a job: the status of that one tells only that its controller has seen its own release.

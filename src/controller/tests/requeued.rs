@@ -196,6 +196,25 @@ async fn a_job_that_is_evicted_stops_once_a_watch_shows_its_release() {
     assert_eq!(play.seconds_until_requeued(&mut workload), 0);
 }
 
+/// The leader before this one has suspended it, and its status says what it said before its release.
+#[tokio::test]
+async fn a_job_that_was_evicted_a_moment_before_this_term_keeps_its_quota_for_a_while() {
+    for (seconds_ago, expected) in [(3, 5), (30, 0)] {
+        let mut workload = Play::new().admit("a");
+        let mut play = Play::new();
+        let evicted_at = play.now.wall - Duration::from_secs(seconds_ago);
+        workload.data["status"]["conditions"] = json!([{
+            "type": "Evicted", "status": "True", "reason": "Preempted", "message": "",
+            "lastTransitionTime": evicted_at.to_string()}]);
+        play.list_settings();
+        let listed = serde_json::to_value(&workload).unwrap();
+        play.list(&Source::Workload, [listed]);
+        play.list_jobs([job("a")]);
+        let seconds = play.seconds_until_requeued(&mut workload);
+        assert_eq!(seconds, expected, "{seconds_ago}");
+    }
+}
+
 /// A TrainJob and its JobSet, which has its pods; and where each is seen.
 struct Train {
     play: Play,
