@@ -332,15 +332,6 @@ impl Controller {
             && self.may_have_unknown_pods(subject, known)
     }
 
-    /// Whether the leader before this one may have suspended a job a moment ago, in the same way.
-    fn was_just_stopped(&self, subject: &Subject, seen: &JobRecord) -> bool {
-        let workload = self.objects.workload_of(subject).map(|(_, record)| record);
-        let evicting = workload.filter(|record| record.is_evicting());
-        let evicted = evicting.and_then(|record| record.true_since(ConditionType::Evicted));
-        let is_recent = |at| unseen_pods_for(time(at), time(self.now.wall)).is_some();
-        seen.suspended == Some(true) && evicted.is_some_and(is_recent)
-    }
-
     /// The same of the child of a job: the status of that one tells only that its controller has seen its own release.
     pub(in crate::controller) fn child_stops_unnoticed(
         &self,
@@ -350,6 +341,15 @@ impl Controller {
     ) -> bool {
         let tells = tells_of_its_release(known) || tells_of_its_release(seen);
         !tells && self.stops_unnoticed(owner, known, seen)
+    }
+
+    /// Whether the leader before this one may have suspended a job a moment ago, before its controller had noticed its release.
+    fn was_just_stopped(&self, subject: &Subject, seen: &JobRecord) -> bool {
+        let workload = self.objects.workload_of(subject).map(|(_, record)| record);
+        let evicting = workload.filter(|record| record.is_evicting());
+        let evicted = evicting.and_then(|record| record.true_since(ConditionType::Evicted));
+        let is_recent = |at| unseen_pods_for(time(at), time(self.now.wall)).is_some();
+        seen.suspended == Some(true) && evicted.is_some_and(is_recent)
     }
 
     /// A job that is to stop may have pods for a moment that no watch has shown.
