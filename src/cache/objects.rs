@@ -30,6 +30,9 @@ pub struct ObjectCache {
     job_by_uid: HashMap<Uid, JobKey>,
     workloads: HashMap<WorkloadKey, WorkloadRecord>,
     workload_by_subject: HashMap<Subject, WorkloadKey>,
+    /// The Workloads that jobs were admitted by last which have lost that admission: their templates may still hold what
+    /// their release put in, and nothing else says what their users wrote.
+    placed_by: HashMap<Subject, WorkloadRecord>,
     /// Workloads that are admitted and have not finished, by namespace and pod set.
     admitted_by_set: HashMap<(Arc<str>, Arc<str>), BTreeSet<WorkloadKey>>,
     gated: GatedCounts,
@@ -140,8 +143,13 @@ impl ObjectCache {
         if stale.is_stale(known, &record.uid, record.revision) {
             return false;
         }
-        self.remove_workload(&key);
+        if let Some(before) = self.take_workload(&key) {
+            self.keep_placed(before);
+        }
         if let Some(owner) = &record.owner {
+            if record.status.admission.is_some() {
+                self.forget_placed(&owner.subject);
+            }
             self.workload_by_subject
                 .insert(owner.subject.clone(), key.clone());
         }
@@ -160,6 +168,33 @@ impl ObjectCache {
 
     /// Forgets a Workload.
     pub fn remove_workload(&mut self, key: &WorkloadKey) -> Option<WorkloadRecord> {
+        let record = self.take_workload(key)?;
+        self.keep_placed(record.clone());
+        Some(record)
+    }
+
+    /// Keeps what the templates of a job may still hold of its admission, if it had one.
+    fn keep_placed(&mut self, record: WorkloadRecord) {
+        if let Some(owner) = &record.owner
+            && owner.subject.job().is_some()
+            && record.status.admission.is_some()
+        {
+            self.placed_by.insert(owner.subject.clone(), record);
+        }
+    }
+
+    /// The Workload that a job was admitted by last, if it has lost that admission and its templates may still hold what its
+    /// release put in.
+    pub fn placed_by(&self, subject: &Subject) -> Option<&WorkloadRecord> {
+        self.placed_by.get(subject)
+    }
+
+    /// The templates of a job are as its user wrote them, or it is gone.
+    pub fn forget_placed(&mut self, subject: &Subject) {
+        self.placed_by.remove(subject);
+    }
+
+    fn take_workload(&mut self, key: &WorkloadKey) -> Option<WorkloadRecord> {
         let record = self.workloads.remove(key)?;
         if let Some(owner) = &record.owner
             && self.workload_by_subject.get(&owner.subject) == Some(key)

@@ -432,6 +432,7 @@ impl Controller {
         self.unused.forget(subject);
         self.awaited_pods.forget(subject);
         self.unreleased.forget(subject);
+        self.objects.forget_placed(subject);
         if let Subject::Job(uid) = subject {
             self.objects.forget_gone(uid);
         }

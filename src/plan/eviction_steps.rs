@@ -31,55 +31,17 @@ pub(super) fn evicting(
     workload_key: &WorkloadKey,
     record: &WorkloadRecord,
 ) -> Plan {
-    let JobSituation {
-        key,
-        job,
-        kind,
-        now,
-        ..
-    } = situation;
+    let JobSituation { job, kind, now, .. } = situation;
     if kind.suspend_path().is_some() && !reading.suspended {
         return suspend_write(situation)
             .map(Plan::write)
             .unwrap_or_default();
     }
-    // Controllers do nothing more for what is being deleted: it never says that it has stopped. Those of
-    // its children may still make pods.
-    let is_left_alone = job.deleting && !kind.makes_objects();
-    // Whoever has written no status in all that time does nothing about the job: its pods would be seen.
-    let is_ignored =
-        record.is_stalled() && reading.suspended && !reading.has_status && situation.shows_pods;
-    let is_active = reading.may_have_pods() && !is_left_alone && !is_ignored;
-    if is_active
-        || situation.may_have_unseen_pods
-        || situation.child.is_some_and(|child| child.is_active())
-        || 0 < situation.live_pods
-    {
+    if is_stopping(situation, reading, record) {
         return Plan::default();
     }
-    if !job.deleting
-        && let Ok(pod_sets) = &reading.pod_sets
-        && job.hold == Hold::Suspend
-    {
-        let pod_sets = workload::by_admitted_names(record, pod_sets);
-        let placings = placement::restorings(record, &pod_sets);
-        if let (Some(child), false) = (&situation.child, placings.is_empty()) {
-            return Plan::write(child.restore(&placings));
-        }
-        if !placings.is_empty() {
-            if let Some(first) = Write::clear_start_time(key, job, kind) {
-                return Plan::write(first);
-            }
-            let target = Target {
-                uid: &job.uid,
-                generation: job.generation,
-            };
-            return Plan::write(Write::PatchJob {
-                key: (*key).clone(),
-                patch: JobPatch::Json(kind.place_patch(target, &placings)),
-                purpose: JobPurpose::Restore,
-            });
-        }
+    if let Some(write) = restore(situation, reading, record) {
+        return Plan::write(write);
     }
     if job.deleting {
         let status = workload::requeued(record, Next::Never, *now);
@@ -98,6 +60,79 @@ pub(super) fn evicting(
         plan.notes.retain(|note| note.reason != event::REQUEUED);
     }
     plan
+}
+
+/// Whether pods of a job that is to stop run, or may still be made.
+fn is_stopping(situation: &JobSituation<'_>, reading: &Reading, record: &WorkloadRecord) -> bool {
+    let JobSituation { job, kind, .. } = situation;
+    // Controllers do nothing more for what is being deleted: it never says that it has stopped. Those of
+    // its children may still make pods.
+    let is_left_alone = job.deleting && !kind.makes_objects();
+    // Whoever has written no status in all that time does nothing about the job: its pods would be seen.
+    let is_ignored =
+        record.is_stalled() && reading.suspended && !reading.has_status && situation.shows_pods;
+    let is_active = reading.may_have_pods() && !is_left_alone && !is_ignored;
+    is_active
+        || situation.may_have_unseen_pods
+        || situation.child.is_some_and(|child| child.is_active())
+        || 0 < situation.live_pods
+}
+
+/// The write that gives a job that has stopped its templates back as its user wrote them; none if they are so, or can't
+/// be read.
+fn restore(
+    situation: &JobSituation<'_>,
+    reading: &Reading,
+    record: &WorkloadRecord,
+) -> Option<Write> {
+    let JobSituation { key, job, kind, .. } = situation;
+    if job.deleting || job.hold != Hold::Suspend {
+        return None;
+    }
+    let pod_sets = reading.pod_sets.as_ref().ok()?;
+    let pod_sets = workload::by_admitted_names(record, pod_sets);
+    let placings = placement::restorings(record, &pod_sets);
+    if placings.is_empty() {
+        return None;
+    }
+    if let Some(child) = &situation.child {
+        return Some(child.restore(&placings));
+    }
+    let target = Target {
+        uid: &job.uid,
+        generation: job.generation,
+    };
+    let restore = || Write::PatchJob {
+        key: (*key).clone(),
+        patch: JobPatch::Json(kind.place_patch(target, &placings)),
+        purpose: JobPurpose::Restore,
+    };
+    Some(Write::clear_start_time(key, job, kind).unwrap_or_else(restore))
+}
+
+/// What a suspended job waits for that does not hold what it was admitted with, by `record`, any more, before it is
+/// queued again: that it has stopped, and that its templates are as its user wrote them. None if they are.
+pub(super) fn give_back(
+    situation: &JobSituation<'_>,
+    reading: &Reading,
+    record: &WorkloadRecord,
+) -> Option<Plan> {
+    let write = restore(situation, reading, record).filter(|_| reading.suspended)?;
+    let plan = if is_stopping(situation, reading, record) {
+        Plan::default()
+    } else {
+        Plan::write(write)
+    };
+    Some(plan)
+}
+
+/// Whether the templates of a job hold nothing any more of what it was admitted with, by `record`.
+pub(super) fn is_given_back(situation: &JobSituation<'_>, record: &WorkloadRecord) -> bool {
+    let JobSituation { job, .. } = situation;
+    job.reading.as_ref().is_ok_and(|reading| {
+        let may_be_placed = job.hold == Hold::Suspend && !reading.suspended;
+        !may_be_placed && reading.pod_sets.is_ok() && restore(situation, reading, record).is_none()
+    })
 }
 
 /// Frees the quota of a job that its user has suspended: it waits for its user.

@@ -4,6 +4,7 @@
 
 mod changes;
 mod disagreement;
+mod lost;
 mod members;
 
 use std::collections::BTreeMap;
@@ -20,6 +21,7 @@ use sluice_kinds::pod::{PodGroup, PodPhase};
 use sluice_kinds::view::{Finished, LabelledQueue};
 
 use self::changes::GroupChange;
+pub use self::lost::LostPods;
 use self::members::{counted, pod_sets};
 pub use self::members::{gates_left, is_ready, members, present, role_of};
 use crate::cache::conditions;
@@ -66,6 +68,8 @@ pub struct GroupSituation<'a> {
     pub namespace_is_terminating: bool,
     /// Whether a Workload of this group that somebody has deleted still has usage.
     pub still_in_use: bool,
+    /// Its pods that run and were admitted by a Workload which somebody has deleted.
+    pub lost: LostPods,
     /// How many of its pods may run: released, and not gone.
     pub live_pods: usize,
     /// How many pods of each role have succeeded and are gone.
@@ -145,6 +149,10 @@ pub fn plan(situation: &GroupSituation<'_>) -> Plan {
 /// A group that waits to be complete, and then for quota.
 fn waiting(situation: &GroupSituation<'_>, first: &PodRecord, group: &PodGroup) -> Plan {
     let GroupSituation { pods, workload, .. } = situation;
+    // Their quota is free, and it can ask for some again, when they are gone.
+    if 0 < situation.lost.count {
+        return Plan::note(lost::note(situation.lost));
+    }
     let queue = match &first.queue {
         LabelledQueue::Named(queue) => queue,
         LabelledQueue::None => {
@@ -179,7 +187,7 @@ fn waiting(situation: &GroupSituation<'_>, first: &PodRecord, group: &PodGroup) 
         Err(refused) => return Plan::note(refused.note()),
     };
     match workload {
-        // Its quota is free, and it can ask for some again, when its pods are gone.
+        // The release of a pod may be under way.
         None if situation.still_in_use && 0 < situation.live_pods => Plan::default(),
         None => {
             let waits =

@@ -14,8 +14,9 @@ use sluice_kinds::view::LabelledQueue;
 
 use crate::cache::job::Reading;
 use crate::cache::{WorkloadKey, WorkloadRecord};
-use crate::plan::eviction_steps::{evict, evicting};
+use crate::plan::eviction_steps::{evict, evicting, give_back, is_given_back};
 use crate::plan::evictions::cause::Cause;
+use crate::plan::progress;
 use crate::plan::situation::JobSituation;
 use crate::plan::workload;
 use crate::plan::write_builders::{delete_workload, hold, runs_unheld, status_write, suspend};
@@ -49,6 +50,12 @@ pub fn plan(situation: &JobSituation<'_>) -> Plan {
     }
 }
 
+/// Whether nothing is left in the templates of a job of the admission that it has lost.
+pub fn is_restored(situation: &JobSituation<'_>) -> bool {
+    let placed_by = situation.placed_by;
+    placed_by.is_some_and(|record| is_given_back(situation, record))
+}
+
 /// What to do about a job that nobody deletes.
 fn plan_kept(situation: &JobSituation<'_>) -> Plan {
     let JobSituation { job, workload, .. } = situation;
@@ -71,10 +78,10 @@ fn plan_kept(situation: &JobSituation<'_>) -> Plan {
                 delete_workload(key, record)
             }
             // Whatever the object says of itself: what its pods use is not free while they run.
-            Some((_, record))
+            Some((key, record))
                 if record.status.admission.is_some() && 0 < situation.lasting_pods =>
             {
-                Plan::default()
+                outlasted(situation, reading, key, record)
             }
             Some((key, record)) if !record.is_finished() => {
                 let status = workload::finished(record, finished, situation.now);
@@ -90,6 +97,12 @@ fn plan_kept(situation: &JobSituation<'_>) -> Plan {
         return unfinished(situation, reading, key, record);
     }
     let admitted = workload.filter(|(_, record)| record.status.admission.is_some());
+    // Else what Sluice put in would be taken for the user's own.
+    if let (Some(record), None) = (situation.placed_by, admitted)
+        && let Some(plan) = give_back(situation, reading, record)
+    {
+        return plan;
+    }
     match admitted {
         Some((key, record)) if record.is_evicting() => evicting(situation, reading, key, record),
         Some((key, record)) => plan_admitted(situation, reading, key, record),
@@ -104,6 +117,25 @@ fn plan_kept(situation: &JobSituation<'_>) -> Plan {
             ),
         },
     }
+}
+
+/// A job that has finished and has pods that run on: they alone use what it holds.
+fn outlasted(
+    situation: &JobSituation<'_>,
+    reading: &Reading,
+    key: &WorkloadKey,
+    record: &WorkloadRecord,
+) -> Plan {
+    // Whoever preempts it counts on all that it holds: that is freed in one step.
+    let is_waited_for = record.is_evicting() && !record.is_stalled();
+    let pod_sets = reading.pod_sets.as_ref().ok().filter(|_| !is_waited_for);
+    let status = pod_sets.and_then(|pod_sets| {
+        let pod_sets = workload::by_admitted_names(record, pod_sets);
+        progress::report_ended(record, &pod_sets, situation.live_pods_of_set)
+    });
+    status.map_or_else(Plan::default, |status| {
+        status_write(key, record, status, StatusPurpose::Report)
+    })
 }
 
 /// A job that is being deleted takes its Workload with it, and its quota is free when both are gone.
@@ -200,5 +232,7 @@ fn unfinished(
     if record.deleting {
         return Plan::default();
     }
-    delete_workload(key, record).and_note(note)
+    // Its Workload is all that says what its user wrote.
+    give_back(situation, reading, record)
+        .unwrap_or_else(|| delete_workload(key, record).and_note(note))
 }

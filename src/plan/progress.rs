@@ -53,12 +53,25 @@ pub fn report(record: &WorkloadRecord, told: &Told<'_>, now: Present) -> Option<
     {
         conditions::set(&mut status.conditions, update, record.generation, now);
     }
-    let assignments = status.admission.iter().flat_map(|a| &a.pod_set_assignments);
-    let reclaimable = assignments.map(|set| ReclaimablePod {
-        name: set.name.clone(),
-        count: reclaimable(record, set, told),
+    status.reclaimable_pods = reclaimable_pods(record, told.live_pods_of_set, |set, live| {
+        said_to_have_ended(set, live, told)
     });
-    status.reclaimable_pods = reclaimable.filter(|set| 0 < set.count).collect();
+    (status != record.status).then_some(status)
+}
+
+/// The status of an admitted Workload whose job has ended and has pods that run on, if more of the others are gone than it
+/// says: none of them comes again. Of pods without the label none is seen.
+pub fn report_ended(
+    record: &WorkloadRecord,
+    pod_sets: &[PodSetView],
+    live_pods_of_set: &dyn Fn(&str) -> LivePods,
+) -> Option<WorkloadStatus> {
+    let mut status = record.status.clone();
+    status.reclaimable_pods = reclaimable_pods(record, live_pods_of_set, |set, _| {
+        let view = pod_sets.iter().find(|view| *view.name == *set.name);
+        let is_seen = view.is_some_and(|view| view.marks.are_watched());
+        if is_seen { set.count } else { 0 }
+    });
     (status != record.status).then_some(status)
 }
 
@@ -99,21 +112,37 @@ pub(super) fn wants_reclaimed(record: &WorkloadRecord, pod_sets: &[PodSetView]) 
     })
 }
 
-/// How many pods of a set have ended for good. What was said of them once has given quota away, so it
-/// is never less; and what still runs has not ended, whatever the job says.
-fn reclaimable(record: &WorkloadRecord, set: &PodSetAssignment, told: &Told<'_>) -> i32 {
-    let mut views = told.pod_sets.iter();
-    let view = views.find(|view| *view.name == *set.name);
-    let live = as_count((told.live_pods_of_set)(&set.name).all);
-    let said = view.map_or(0, |view| {
+/// How many pods of each set have ended for good, of which so many are `said` to have. What was said of them once has
+/// given quota away, so it is never less; and what still runs has not ended, whatever the job says.
+fn reclaimable_pods(
+    record: &WorkloadRecord,
+    live_pods_of_set: &dyn Fn(&str) -> LivePods,
+    said: impl Fn(&PodSetAssignment, i32) -> i32,
+) -> Vec<ReclaimablePod> {
+    let admission = record.status.admission.iter();
+    let assignments = admission.flat_map(|admission| &admission.pod_set_assignments);
+    let reclaimable = assignments.map(|set| {
+        let live = as_count(live_pods_of_set(&set.name).all);
+        let ended = set.count.saturating_sub(live).max(0);
+        let ended = said(set, live).min(ended);
+        ReclaimablePod {
+            name: set.name.clone(),
+            count: ended.max(as_count(record.reclaimed(&set.name))),
+        }
+    });
+    reclaimable.filter(|set| 0 < set.count).collect()
+}
+
+/// How many pods of a set have ended for good by what a running job tells. So many of them are seen to run.
+fn said_to_have_ended(set: &PodSetAssignment, live: i32, told: &Told<'_>) -> i32 {
+    let view = told.pod_sets.iter().find(|view| *view.name == *set.name);
+    view.map_or(0, |view| {
         as_count(view.reclaimable).saturating_add(if told.counts_pods {
             fewer(set, view, live)
         } else {
             0
         })
-    });
-    let ended = set.count.saturating_sub(live).max(0);
-    said.min(ended).max(as_count(record.reclaimed(&set.name)))
+    })
 }
 
 /// By how many pods a running job was made smaller than it was admitted. Said only once all pods are seen

@@ -27,10 +27,15 @@ pub struct JobSituation<'a> {
     pub child: Option<ChildWithPods<'a>>,
     /// Its Workload, if there is one.
     pub workload: Option<(&'a WorkloadKey, &'a WorkloadRecord)>,
+    /// The Workload that it was admitted by last, where it has lost that admission and its templates may still hold what
+    /// its release put in.
+    pub placed_by: Option<&'a WorkloadRecord>,
     /// Whether its namespace is being deleted.
     pub namespace_is_terminating: bool,
     /// Whether a Workload of this job that somebody has deleted still has usage.
     pub still_in_use: bool,
+    /// How many of its pods run that were admitted by a Workload which somebody has deleted.
+    pub lost_pods: usize,
     /// How many of its pods may run: released, and not gone.
     pub live_pods: usize,
     /// Whether its pods are found by their label, so that where none is seen there is none.

@@ -27,6 +27,9 @@ pub use status::{
     Next, admitted, evicted, finished, finished_note, requeued, waiting, waits_for_user,
 };
 
+/// What is told of a job or group whose Workload somebody has deleted, and whose pods Sluice deletes.
+pub(super) const WORKLOAD_DELETED: &str = "Its Workload was deleted, and without one it is not admitted: its pods are deleted, and those made in their place are queued";
+
 /// The spec of the Workload of a job that asks for `pod_sets`. With `record`, what Sluice put into
 /// the templates is left out.
 pub fn spec(

@@ -8,13 +8,15 @@ use std::sync::Arc;
 use sluice_crds::reasons::event;
 use sluice_engine::{Event, EvictReason, LocalQueueKey};
 use sluice_kinds::CompiledKind;
+use sluice_kinds::hold::Hold;
 use sluice_kinds::view::LabelledQueue;
 
 use crate::cache::pods::Root;
-use crate::cache::{PodRecord, Subject, Uid, WorkloadRecord};
+use crate::cache::{PodKey, PodRecord, Subject, Uid, WorkloadRecord};
 use crate::controller::Controller;
 use crate::controller::writes::in_flight::InFlightWrite;
 use crate::plan::evictions::cause::{Cause, Preemptor, Replacement, preempting};
+use crate::plan::group::LostPods;
 use crate::plan::pod::{self as plan, queue_of};
 use crate::plan::{Note, PodPurpose, StatusPurpose, Write, workload};
 
@@ -206,11 +208,7 @@ impl Controller {
         if pod.deleting {
             return Eviction::Stays;
         }
-        let is_kept = pod.owner.is_none() && {
-            let queue = queue_of(pod).unwrap_or_default();
-            self.keeps_pod(&LocalQueueKey::new(key.namespace.clone(), queue), pod)
-        };
-        if is_kept {
+        if self.stays(key, pod) {
             let text = format!(
                 "{}, but no controller would recreate this pod, and its ClusterQueue keeps such pods (whenNotRestartable: Keep): it stays and holds its quota; delete it to free the quota",
                 cause.message
@@ -349,5 +347,78 @@ impl Controller {
         for (pod, write) in writes {
             self.send_for_pods(Subject::Pod(pod), write, Vec::new());
         }
+    }
+
+    /// The pods of a job or group that run and were admitted by a Workload which somebody has deleted. What was recorded on
+    /// them at their release says so to the next leader, too; what only counts by itself has no pod set, or no job.
+    pub(in crate::controller) fn lost_pods(
+        &self,
+        subject: &Subject,
+    ) -> impl Iterator<Item = (&PodKey, &PodRecord)> {
+        let is_lost = self.objects.workload_of(subject).is_none();
+        let is_in_use = self.is_still_in_use(subject);
+        let was_admitted = move |pod: &PodRecord| {
+            let recorded = pod.recorded_admission();
+            recorded.is_some_and(|recorded| match &recorded.job {
+                Some(job) => subject.job().is_some_and(|uid| **uid == **job),
+                None => subject.job().is_none() && pod.pod_set.is_some(),
+            })
+        };
+        let pods = is_lost.then(|| self.objects.pods_of(subject));
+        let pods = pods.into_iter().flatten();
+        pods.filter(move |(_, pod)| pod.is_released() && (is_in_use || was_admitted(pod)))
+    }
+
+    /// The same of a group.
+    pub(in crate::controller) fn lost_members(&self, group: &Subject) -> LostPods {
+        LostPods {
+            count: self.lost_pods(group).count(),
+            are_kept: self.lost_pods(group).any(|(key, pod)| self.stays(key, pod)),
+        }
+    }
+
+    /// Whether nobody would make a pod again, and its ClusterQueue keeps such pods.
+    fn stays(&self, key: &PodKey, pod: &PodRecord) -> bool {
+        let queue = queue_of(pod).unwrap_or_default();
+        let queue = || LocalQueueKey::new(key.namespace.clone(), queue);
+        pod.owner.is_none() && self.keeps_pod(&queue(), pod)
+    }
+
+    /// Deletes the pods that have lost their admission with the Workload of their job or group, if nothing else stops them:
+    /// those of a group, and of a job that can't be suspended.
+    pub(super) fn take_back_lost_pods(&mut self, subject: &Subject) {
+        let is_taken_by_deletion = match subject {
+            Subject::Group(group) => !self.cluster.is_terminating(&group.namespace),
+            Subject::Job(uid) => self.loses_pods_with_its_workload(subject, uid),
+            Subject::Pod(_) => false,
+        };
+        if !is_taken_by_deletion {
+            return;
+        }
+        let lost = self.lost_pods(subject);
+        let lost = lost.filter(|(key, pod)| !pod.deleting && !self.stays(key, pod));
+        let lost = lost.filter(|(_, pod)| !self.is_pod_busy(pod));
+        let writes: Vec<(Uid, Write)> = lost
+            .map(|(key, pod)| (pod.uid.clone(), plan::delete(key, pod, PodPurpose::Evict)))
+            .collect();
+        for (pod, write) in writes {
+            self.send_for_pods(Subject::Pod(pod), write, Vec::new());
+        }
+    }
+
+    /// Whether a job in a queue has to be admitted before its pods run, and nothing but their deletion stops them.
+    fn loses_pods_with_its_workload(&self, subject: &Subject, uid: &Uid) -> bool {
+        let key = self.objects.job_key(uid);
+        let found = key.and_then(|key| Some((key, self.objects.job(key)?)));
+        found.is_some_and(|(key, job)| {
+            let kind = self.kinds.compiled(&key.kind);
+            kind.is_some_and(|kind| kind.suspend_path().is_none())
+                && job.hold == Hold::Pods
+                && matches!(job.queue, LabelledQueue::Named(_))
+                && !job.deleting
+                && job.finished().is_none()
+                && !self.cluster.is_terminating(&key.namespace)
+                && self.may_plan(subject, key, job)
+        })
     }
 }

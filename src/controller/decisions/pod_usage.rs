@@ -213,7 +213,7 @@ impl Controller {
     }
 
     /// Whether a pod belongs to a job that has finished.
-    fn is_of_finished(&self, key: &PodKey, pod: &PodRecord) -> bool {
+    pub(super) fn is_of_finished(&self, key: &PodKey, pod: &PodRecord) -> bool {
         let job = self.job_of_pod(pod, &key.namespace);
         pod.mode == PodMode::Child && job.is_some_and(|job| job.finished().is_some())
     }
@@ -383,8 +383,8 @@ impl Controller {
         let record = self.own_admission(key, pod)?;
         let has_left = self.own_usage.left.contains_key(&pod.uid);
         let note = match &pod.queue {
-            _ if self.replaced_pods.contains(&pod.uid) => note_beyond(pod.deleting, &record),
             _ if !has_left && self.is_of_finished(key, pod) => note_after_end(&record),
+            _ if self.replaced_pods.contains(&pod.uid) => note_beyond(pod.deleting, &record),
             _ if has_left || pod.owner.is_none() && pod.pod_set.is_some() => Note::warning(
                 event::DETACHED,
                 format!(

@@ -91,7 +91,12 @@ impl Controller {
         let (Some(share), Some((_, workload))) = (share, workload) else {
             return;
         };
-        let note = note_beyond(pod.is_some_and(|(_, pod)| pod.deleting), &share);
+        let has_finished = pod.is_some_and(|(key, pod)| self.is_of_finished(key, pod));
+        let note = if has_finished {
+            note_after_end(&share)
+        } else {
+            note_beyond(pod.is_some_and(|(_, pod)| pod.deleting), &share)
+        };
         let replaced = Replaced {
             job: job.clone(),
             share,
@@ -129,10 +134,13 @@ impl Controller {
             .map(|(_, pod)| pod)
             .filter(|pod| pod.is_released() && !pod.is_soon_gone)
             .collect();
+        let has_finished = job.finished().is_some();
         let sets = admission.pod_set_assignments.iter();
         let beyond = sets.flat_map(|set| {
             let count = u32::try_from(set.count).unwrap_or_default();
             let left = count.saturating_sub(record.reclaimed(&set.name));
+            // Nobody evicts a job that has finished and whose pods are made again.
+            let count = if has_finished { left } else { count };
             let of_set = lasting.iter().copied();
             let of_set = of_set.filter(|pod| pod.pod_set.as_deref() == Some(&*set.name));
             self.beyond(of_set.collect(), count, left)

@@ -52,10 +52,10 @@ impl Controller {
         if self.writes.of(subject).is_some() {
             return;
         }
-        // It is not queued, or not admitted, or nothing is left of it.
         let Some((_, record)) = self.objects.workload_of(subject) else {
-            return;
+            return self.take_back_lost_pods(subject);
         };
+        // It is not admitted.
         let (Some(admission), false) = (record.status.admission.clone(), record.is_finished())
         else {
             return;

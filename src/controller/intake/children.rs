@@ -46,7 +46,20 @@ impl Controller {
             return;
         }
         let owner = child.owner.as_ref().map(|owner| owner.uid.clone());
+        let records = known.zip(child.record.as_ref());
+        let unseen_of = owner.clone().filter(|owner| {
+            // An object in another namespace may say what it likes of its owner.
+            let known_owner = self.objects.job_key(owner);
+            let is_owned = known_owner.is_some_and(|owner| owner.namespace == key.namespace);
+            let subject = Subject::Job(owner.clone());
+            is_owned
+                && records
+                    .is_some_and(|(known, seen)| self.child_stops_unnoticed(&subject, known, seen))
+        });
         self.objects.children.put(key.clone(), child);
+        if let Some(owner) = unseen_of {
+            self.expect_pods(owner);
+        }
         self.child_changed(&key.namespace, owner);
     }
 

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use sluice_crds::ConditionType;
 use sluice_crds::reasons::event;
 use sluice_gates::GroupKind;
 use sluice_kinds::hold::Hold;
@@ -17,6 +18,8 @@ use crate::controller::gates::count_changes;
 use crate::controller::wakes::Wake;
 use crate::plan::Note;
 use crate::plan::children::lineage::{Known, Lineage, is_pod, lineage};
+use crate::plan::engine_state::time;
+use crate::plan::evictions::unused_quota::unseen_pods_for;
 use crate::plan::job::left_suspended;
 
 impl Controller {
@@ -288,9 +291,14 @@ impl Controller {
         let is_unsuspended = record.suspended == Some(false);
         let is_released =
             before.is_some_and(|known| known.suspended == Some(true)) && is_unsuspended;
-        let tells = tells_of_its_release(&record);
-        let stops_unnoticed =
-            !tells && before.is_some_and(|known| self.stops_unnoticed(known, &record));
+        let tells = self.tells_of_release(key, &record);
+        let told = tells || before.is_some_and(|known| self.tells_of_release(key, known));
+        let subject = Subject::Job(uid.clone());
+        let stops_unnoticed = !told
+            && match before {
+                Some(known) => self.stops_unnoticed(&subject, known, &record),
+                None => self.was_just_stopped(&subject, &record),
+            };
         if self.objects.put_job(key.clone(), record) {
             if tells {
                 self.orphans.expect_no_pods(&uid);
@@ -302,16 +310,14 @@ impl Controller {
             for note in notes {
                 self.tell(key, &uid, note);
             }
-            let subject = Subject::Job(uid);
             if is_unsuspended {
                 self.writes.seen_unsuspended(&subject);
             }
             if is_released {
                 self.tell_released(&subject);
             }
-            if stops_unnoticed && let Subject::Job(uid) = &subject {
-                let wait = self.orphans.expect_pods(uid.clone(), self.now.moment);
-                self.wake_after(wait, Wake::Plan(subject.clone()));
+            if stops_unnoticed {
+                self.expect_pods(uid);
             }
             self.agenda.synced(&subject);
             self.sync_workload(&subject);
@@ -319,13 +325,49 @@ impl Controller {
         }
     }
 
-    /// Whether a job is suspended whose status does not tell yet that its controller has noticed its release. That one may
-    /// be making its pods, and its status still says that it is suspended, as before.
-    fn stops_unnoticed(&self, known: &JobRecord, seen: &JobRecord) -> bool {
+    /// Whether an object is suspended that has the pods of a job, and whose status has not told yet that its controller has
+    /// noticed its release. That one may be making the pods, and its status still says that it is suspended, as before.
+    fn stops_unnoticed(&self, subject: &Subject, known: &JobRecord, seen: &JobRecord) -> bool {
         known.suspended != Some(true)
             && seen.suspended == Some(true)
-            && !tells_of_its_release(known)
-            && self.may_have_unknown_pods(&Subject::Job(seen.uid.clone()), known)
+            && self.may_have_unknown_pods(subject, known)
+    }
+
+    /// The same of the child of a job: the status of that one tells only that its controller has seen its own release.
+    pub(in crate::controller) fn child_stops_unnoticed(
+        &self,
+        owner: &Subject,
+        known: &JobRecord,
+        seen: &JobRecord,
+    ) -> bool {
+        let tells = tells_of_its_release(known) || tells_of_its_release(seen);
+        !tells && self.stops_unnoticed(owner, known, seen)
+    }
+
+    /// Whether the leader before this one may have suspended a job a moment ago, before its controller had noticed its release.
+    fn was_just_stopped(&self, subject: &Subject, seen: &JobRecord) -> bool {
+        let workload = self.objects.workload_of(subject).map(|(_, record)| record);
+        let evicting = workload.filter(|record| record.is_evicting());
+        let evicted = evicting.and_then(|record| record.true_since(ConditionType::Evicted));
+        let is_recent = |at| unseen_pods_for(time(at), time(self.now.wall)).is_some();
+        seen.suspended == Some(true) && evicted.is_some_and(is_recent)
+    }
+
+    /// A job that is to stop may have pods for a moment that no watch has shown.
+    pub(in crate::controller) fn expect_pods(&mut self, uid: Uid) {
+        let subject = Subject::Job(uid.clone());
+        let wait = self.orphans.expect_pods(uid, self.now.moment);
+        self.wake_after(wait, Wake::Plan(subject));
+    }
+
+    /// Whether the status of a job, or of the object that has its pods, tells that its controller runs it.
+    fn tells_of_release(&self, key: &JobKey, job: &JobRecord) -> bool {
+        let kind = self.kinds.compiled(&key.kind);
+        if !kind.is_some_and(|kind| kind.has_pods_of_children()) {
+            return tells_of_its_release(job);
+        }
+        let child = self.child_with_pods(key, &job.uid);
+        child.is_some_and(|(_, child, _)| tells_of_its_release(child))
     }
 
     /// Whether a job runs by its own controller, which may have made more pods than are known. Where the garbage

@@ -9,7 +9,7 @@ use crate::controller::writes::in_flight::InFlightWrite;
 use crate::plan::children::lineage::Lineage;
 use crate::plan::engine_state::time;
 use crate::plan::evictions::unused_quota;
-use crate::plan::job::plan;
+use crate::plan::job::{is_restored, plan};
 use crate::plan::situation::{ChildWithPods, JobSituation};
 use crate::plan::{Note, Plan, Write};
 use crate::process::invariants::violated;
@@ -46,8 +46,10 @@ impl Controller {
                 .as_ref()
                 .map(|(key, job, kind)| ChildWithPods { key, job, kind }),
             workload,
+            placed_by: self.objects.placed_by(subject),
             namespace_is_terminating: self.cluster.is_terminating(&key.namespace),
             still_in_use: self.is_still_in_use(subject),
+            lost_pods: self.lost_pods(subject).count(),
             live_pods: self.live_pods(subject),
             shows_pods: self.shows_pods(&key, job),
             lacks_pods: self.unused.is_told_empty(subject),
@@ -62,9 +64,13 @@ impl Controller {
             now: self.now.wall,
         };
         let Plan { write, notes } = plan(&situation);
+        let is_restored = is_restored(&situation);
         // After a write it is planned again anyway.
         if let (Some(wait), None) = (unseen_for, &write) {
             self.wake_after(wait, Wake::Plan(subject.clone()));
+        }
+        if is_restored {
+            self.objects.forget_placed(subject);
         }
         let reports = &mut self.reports;
         let is_held_back = reports.hold_back(subject, write.as_ref(), self.now.moment);
@@ -80,7 +86,12 @@ impl Controller {
     }
 
     /// Whether what is known of a job is ground for a plan.
-    fn may_plan(&self, subject: &Subject, key: &JobKey, job: &JobRecord) -> bool {
+    pub(in crate::controller) fn may_plan(
+        &self,
+        subject: &Subject,
+        key: &JobKey,
+        job: &JobRecord,
+    ) -> bool {
         // What a JobKind read that was another one is no ground for a write.
         if !self.kinds.has_listed(&key.kind) {
             return false;

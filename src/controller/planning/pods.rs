@@ -216,6 +216,7 @@ impl Controller {
             workload,
             namespace_is_terminating: self.cluster.is_terminating(&key.namespace),
             still_in_use: workload.is_none() && self.engine.admission(&id).is_some(),
+            lost: self.lost_members(&subject),
             live_pods: self.live_pods(&subject),
             succeeded_and_gone: &self.gone_members.of(&subject),
             absence,

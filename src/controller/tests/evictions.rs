@@ -82,7 +82,7 @@ async fn a_pod_is_told_whether_another_one_comes_for_certain() {
 }
 
 /// A member of a group of two. A controller makes it again, or nobody.
-fn member(name: &str, owner: Option<Value>) -> Value {
+pub(super) fn member(name: &str, owner: Option<Value>) -> Value {
     let mut pod = gated(name, "2026-11-23T11:59:00Z");
     pod["metadata"]["labels"]["sluice.dev/pod-group-name"] = json!("g");
     pod["metadata"]["annotations"] = json!({"sluice.dev/pod-group-total-count": "2"});

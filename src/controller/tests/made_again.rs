@@ -80,6 +80,67 @@ async fn pods_that_outlast_their_job_are_told_of() {
         told
     };
     assert_eq!(told(60), []);
-    let message = "Has finished, and pods \"p\", \"q\" run on: its quota stays in use until they are gone; delete them, or have its controller do so (as by cleanPodPolicy)";
+    let message = "Has finished, and pods \"p\", \"q\" run on: their quota stays in use until they are gone; delete them, or have its controller do so (as by cleanPodPolicy)";
     assert_eq!(told(300), [("PodsRunOn", message.to_owned())]);
+}
+
+impl Play {
+    /// How many pods the quota is for that job `a` holds.
+    fn counted_pods(&self) -> u32 {
+        let id = Subject::Job("uid-a".into()).id();
+        let admission = self.controller.engine.admission(&id).unwrap();
+        admission.pod_sets.iter().map(|set| set.count).sum()
+    }
+}
+
+/// The pods of some kinds end at different times: those of a parameter server run on. What is made again then counts beside.
+#[tokio::test]
+async fn of_a_job_that_has_finished_only_those_pods_use_quota_that_run_on() {
+    let mut play = Play::new();
+    let mut larger = job("a");
+    larger["spec"]["parallelism"] = json!(2);
+    larger["spec"]["template"]["metadata"] = json!({
+        "labels": {"sluice.dev/managed": "true"}, "annotations": {"sluice.dev/pod-set": "main"}});
+    let container = &mut larger["spec"]["template"]["spec"]["containers"][0];
+    container["resources"]["requests"]["cpu"] = json!("500m");
+    let mut workload = play.admit_of(larger.clone(), &job_kind());
+    play.see_pod(of_job("p", None));
+    play.see_pod(of_job("q", None));
+    larger["metadata"]["resourceVersion"] = json!("30");
+    larger["spec"]["suspend"] = json!(false);
+    larger["status"]["conditions"] = json!([{"type": "Complete", "status": "True"}]);
+    let jobs = play.jobs.clone().unwrap();
+    play.observe(&jobs, Change::Applied(seen(larger)));
+    let written: Vec<_> = (0..5).flat_map(|_| play.second()).collect();
+    assert!(written.is_empty(), "both run: {written:?}");
+
+    let mut ended = of_job("q", None);
+    ended["metadata"]["resourceVersion"] = json!("31");
+    ended["status"]["phase"] = json!("Succeeded");
+    play.see_pod(ended);
+    let mut report = (0..3).flat_map(|_| play.second()).collect::<Vec<_>>();
+    let report = report.remove(0);
+    let Reply::Done(Some(shown)) = with_status(&workload, &report, 32) else {
+        panic!("it is done");
+    };
+    workload = (*shown).clone();
+    assert_eq!(
+        workload.data["status"]["reclaimablePods"],
+        json!([{"name": "main", "count": 1}])
+    );
+    play.end(report, Reply::Done(Some(shown)));
+    assert_eq!(play.counted_pods(), 1);
+    assert_eq!(play.usage("p", "a"), [false, true]);
+
+    let mut again = of_job("again", None);
+    again["metadata"]["creationTimestamp"] = json!("2026-11-23T11:59:30Z");
+    play.see_pod(again);
+    let told = play.told_about("again");
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(
+        told[0].1.starts_with("Runs though its job has finished"),
+        "{told:?}"
+    );
+    assert_eq!(play.usage("again", "a"), [true, true]);
+    assert_eq!(play.usage("p", "a"), [false, true]);
 }

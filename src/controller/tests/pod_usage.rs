@@ -31,12 +31,17 @@ pub(super) fn owned_by(api_version: &str, kind: &str, name: &str) -> Value {
 impl Play {
     /// A job is queued and admitted. Returns its Workload.
     pub(super) fn admit(&mut self, name: &str) -> DynamicObject {
-        self.admit_of(name, &job_kind())
+        self.admit_of(job(name), &job_kind())
     }
 
-    fn admit_of(&mut self, name: &str, kind: &Value) -> DynamicObject {
+    pub(super) fn admit_of(&mut self, job: Value, kind: &Value) -> DynamicObject {
         self.list_settings_of(kind);
-        self.list_jobs([job(name)]);
+        self.list_jobs([job]);
+        self.admit_listed()
+    }
+
+    /// The only job is queued and admitted. Returns its Workload.
+    pub(super) fn admit_listed(&mut self) -> DynamicObject {
         let created = self.cycle().remove(0);
         let mut workload = stored(&created, 8);
         self.end(created, Reply::Done(Some(Box::new(workload.clone()))));
@@ -184,7 +189,7 @@ async fn a_pod_that_runs_is_counted_once() {
     ];
     for (name, labels, owner, answer, expected) in rows {
         let mut play = Play::new();
-        play.admit_of("a", &kind_with_parts());
+        play.admit_of(job("a"), &kind_with_parts());
         play.see_pod(running("p", &labels, owner));
         play.answer(answer);
         assert_eq!(play.usage("p", "a"), expected, "{name}");
@@ -195,7 +200,7 @@ async fn a_pod_that_runs_is_counted_once() {
 #[tokio::test]
 async fn an_owner_that_could_not_be_read_is_believed_once_it_can_be() {
     let mut play = Play::new();
-    play.admit_of("a", &kind_with_parts());
+    play.admit_of(job("a"), &kind_with_parts());
     let queued = json!({"sluice.dev/queue-name": "main"});
     play.see_pod(running(
         "p",

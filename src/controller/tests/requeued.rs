@@ -2,7 +2,9 @@
 
 use std::ops::Range;
 
+use super::pod_usage::owned_by;
 use super::*;
+use crate::plan::JobPatch;
 
 impl Play {
     /// Job `a` is released and seen so, and its queue is drained. Returns the Workload as it is then.
@@ -192,4 +194,166 @@ async fn a_job_that_is_evicted_stops_once_a_watch_shows_its_release() {
     let shown = Seen::Object(Box::new(started("a")));
     play.observe(&jobs, Change::Applied(shown));
     assert_eq!(play.seconds_until_requeued(&mut workload), 0);
+}
+
+/// The leader before this one has suspended it, and its status says what it said before its release.
+#[tokio::test]
+async fn a_job_that_was_evicted_a_moment_before_this_term_keeps_its_quota_for_a_while() {
+    for (seconds_ago, expected) in [(3, 5), (30, 0)] {
+        let mut workload = Play::new().admit("a");
+        let mut play = Play::new();
+        let evicted_at = play.now.wall - Duration::from_secs(seconds_ago);
+        workload.data["status"]["conditions"] = json!([{
+            "type": "Evicted", "status": "True", "reason": "Preempted", "message": "",
+            "lastTransitionTime": evicted_at.to_string()}]);
+        play.list_settings();
+        let listed = serde_json::to_value(&workload).unwrap();
+        play.list(&Source::Workload, [listed]);
+        play.list_jobs([job("a")]);
+        let seconds = play.seconds_until_requeued(&mut workload);
+        assert_eq!(seconds, expected, "{seconds_ago}");
+    }
+}
+
+/// A TrainJob and its JobSet, which has its pods; and where each is seen.
+struct Train {
+    play: Play,
+    objects: [Value; 2],
+    sources: [Source; 2],
+    workload: DynamicObject,
+    revisions: Range<u64>,
+}
+
+impl Train {
+    /// The TrainJob is released, and its controller has noticed that and resumed the JobSet.
+    fn released() -> Self {
+        let kinds = [
+            include_str!("../../../config/jobkinds/trainjob.yaml"),
+            include_str!("../../../config/jobkinds/jobset.yaml"),
+        ];
+        let [train_kind, set_kind] =
+            kinds.map(|kind| -> Value { serde_saphyr::from_str(kind).unwrap() });
+        let mut train = job("a");
+        train["apiVersion"] = json!("trainer.kubeflow.org/v1alpha1");
+        train["kind"] = json!("TrainJob");
+        train["spec"] = json!({"suspend": true, "runtimeRef": {"name": "torch"}});
+        let mut set = job("a");
+        let template = set["spec"]["template"].take();
+        set["apiVersion"] = json!("jobset.x-k8s.io/v1alpha2");
+        set["kind"] = json!("JobSet");
+        set["metadata"]["uid"] = json!("uid-set");
+        set["metadata"]["labels"] = json!({});
+        set["metadata"]["annotations"] = json!({});
+        set["metadata"]["ownerReferences"] =
+            json!([owned_by("trainer.kubeflow.org/v1alpha1", "TrainJob", "a")]);
+        set["spec"] = json!({"suspend": true, "replicatedJobs": [
+            {"name": "node", "template": {"spec": {"template": template}}}]});
+        let mut play = Play::new();
+        play.list_settings_of(&train_kind);
+        let trains = play.find_jobs_by("trainjob");
+        play.list(&trains, [train.clone()]);
+        play.observe(&Source::JobKind, Change::Applied(seen(set_kind)));
+        let sets = play.find_jobs_by("jobset");
+        play.list(&sets, [set.clone()]);
+        let created = play.cycle().remove(0);
+        let workload = stored(&created, 50);
+        play.end(created, Reply::Done(Some(Box::new(workload.clone()))));
+        let mut train = Self {
+            play,
+            objects: [train, set],
+            sources: [trains, sets],
+            workload,
+            revisions: 51..500,
+        };
+        while train.objects[0]["spec"]["suspend"] == true {
+            assert!(!train.is_requeued_by_next());
+        }
+        train.see(0, |train| {
+            train["status"]["conditions"][0]["status"] = json!("False");
+        });
+        train.see(1, |set| set["spec"]["suspend"] = json!(false));
+        train
+    }
+
+    /// One of the two is seen changed.
+    fn see(&mut self, which: usize, change: impl FnOnce(&mut Value)) {
+        let object = &mut self.objects[which];
+        change(object);
+        object["metadata"]["resourceVersion"] = json!(self.revisions.next().unwrap().to_string());
+        let seen = seen(object.clone());
+        self.play
+            .observe(&self.sources[which], Change::Applied(seen));
+    }
+
+    /// Carries out the next write, if there is one. Returns whether it frees the quota.
+    fn is_requeued_by_next(&mut self) -> bool {
+        let mut writes = self.play.cycle().into_iter();
+        let Some(sent) = writes.find(|write| write.subject == Subject::Job("uid-a".into())) else {
+            return false;
+        };
+        let revision = self.revisions.next().unwrap();
+        let (reply, is_requeued) = match &sent.write {
+            Write::SetWorkloadStatus { status, .. } => {
+                let reply = with_status(&self.workload, &sent, revision);
+                if let Reply::Done(Some(shown)) = &reply {
+                    self.workload = (**shown).clone();
+                }
+                (reply, status.admission.is_none())
+            }
+            Write::PatchJob { key, patch, .. } => {
+                let object = &mut self.objects[usize::from(&*key.kind == "jobset")];
+                match patch {
+                    JobPatch::Json(patch) | JobPatch::JsonOfStatus(patch) => {
+                        json_patch::patch(object, patch).unwrap();
+                    }
+                    JobPatch::Merge(patch) => json_patch::merge(object, patch),
+                }
+                object["metadata"]["resourceVersion"] = json!(revision.to_string());
+                let shown = serde_json::from_value(object.clone()).unwrap();
+                (Reply::Done(Some(Box::new(shown))), false)
+            }
+            other => panic!("{other:?}"),
+        };
+        self.play.end(sent, reply);
+        is_requeued
+    }
+
+    /// After how many seconds its quota is free.
+    fn seconds_until_requeued(&mut self) -> u64 {
+        let mut seconds = 0..60;
+        let is_requeued = |_: &u64| {
+            let is_requeued = (0..5).any(|_| self.is_requeued_by_next());
+            self.play.pass(Duration::from_secs(1));
+            is_requeued
+        };
+        seconds.find(is_requeued).expect("it is queued again")
+    }
+}
+
+/// The status of a TrainJob tells only that its own controller has noticed: the one that makes the pods may lag behind.
+#[tokio::test]
+async fn a_trainjob_that_stops_before_its_jobset_has_noticed_its_release_keeps_its_quota_for_a_while()
+ {
+    let says_suspended = |object: &mut Value, status: &str| {
+        object["status"]["conditions"][0]["status"] = json!(status);
+    };
+    for (has_noticed, expected) in [(true, 0), (false, 5)] {
+        let mut train = Train::released();
+        if has_noticed {
+            train.see(1, |set| says_suspended(set, "False"));
+        }
+        train.play.drain();
+        while train.objects[0]["spec"]["suspend"] == false {
+            assert!(!train.is_requeued_by_next());
+        }
+        train.see(0, |train| says_suspended(train, "True"));
+        // Trainer takes its time.
+        train.play.pass(Duration::from_secs(20));
+        assert!(!train.is_requeued_by_next(), "the JobSet is not suspended");
+        train.see(1, |set| {
+            set["spec"]["suspend"] = json!(true);
+            says_suspended(set, "True");
+        });
+        assert_eq!(train.seconds_until_requeued(), expected, "{has_noticed}");
+    }
 }

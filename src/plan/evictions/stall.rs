@@ -67,9 +67,13 @@ pub fn deletion_overdue(remains: &Remains) -> Note {
 /// That a job has finished, and pods of it run on: the controllers of some kinds leave them running, as that of MPIJobs does
 /// by default.
 pub fn pods_run_on(pods: &[String]) -> Note {
-    let verb = if pods.len() == 1 { "runs" } else { "run" };
+    let (verb, their) = if pods.len() == 1 {
+        ("runs", "its")
+    } else {
+        ("run", "their")
+    };
     let message = format!(
-        "Has finished, and {} {verb} on: its quota stays in use until they are gone; delete them, or have its controller do so (as by cleanPodPolicy)",
+        "Has finished, and {} {verb} on: {their} quota stays in use until they are gone; delete them, or have its controller do so (as by cleanPodPolicy)",
         named(pods)
     );
     Note::warning(event::PODS_RUN_ON, message)
@@ -247,7 +251,7 @@ mod tests {
         assert_eq!(told(&["a"]).reason, "PodsRunOn");
         assert_eq!(
             told(&["a", "b"]).message,
-            "Has finished, and pods \"a\", \"b\" run on: its quota stays in use until they are gone; delete them, or have its controller do so (as by cleanPodPolicy)"
+            "Has finished, and pods \"a\", \"b\" run on: their quota stays in use until they are gone; delete them, or have its controller do so (as by cleanPodPolicy)"
         );
         let starts = [
             (&["a"][..], "Has finished, and pod \"a\" runs on: "),

@@ -69,6 +69,7 @@ struct Known {
     succeeded_and_gone: BTreeMap<String, u32>,
     is_terminating: bool,
     absence: Absence,
+    lost: LostPods,
 }
 
 fn plan_for(pods: &[Pod], workload: Option<&KnownWorkload>, know: impl FnOnce(&mut Known)) -> Plan {
@@ -84,6 +85,7 @@ fn plan_for(pods: &[Pod], workload: Option<&KnownWorkload>, know: impl FnOnce(&m
         workload: workload.map(|(key, record)| (key, record)),
         namespace_is_terminating: known.is_terminating,
         still_in_use: false,
+        lost: known.lost,
         live_pods: pods.iter().filter(|(_, pod)| pod.is_released()).count(),
         succeeded_and_gone: &known.succeeded_and_gone,
         absence: known.absence,

@@ -40,6 +40,9 @@ pub(super) fn pending(situation: &JobSituation<'_>, reading: &Reading, queue: &s
             None => Plan::note(Note::normal(event::SUSPENDED, paused_text(situation))),
         };
     }
+    if situation.job.hold == Hold::Pods && 0 < situation.lost_pods {
+        return lost(situation, reading);
+    }
     let pod_sets = match &reading.pod_sets {
         Err(_) if situation.lacks_child() => {
             return hold(situation, reading, uncountable::waits_for_child());
@@ -99,6 +102,18 @@ pub(super) fn pending(situation: &JobSituation<'_>, reading: &Reading, queue: &s
         }
         Some(_) => Plan::default(),
     }
+}
+
+/// A job whose pods wait behind gates and that has lost its Workload while they run: it is suspended, if it can be, and
+/// queued again when they are gone.
+fn lost(situation: &JobSituation<'_>, reading: &Reading) -> Plan {
+    if reading.suspended {
+        return Plan::default();
+    }
+    suspend(
+        situation,
+        Note::warning(event::STOPPED, workload::WORKLOAD_DELETED),
+    )
 }
 
 /// A job that waits for quota and that its kind's controller would never run: it is held, with the

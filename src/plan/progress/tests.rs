@@ -214,6 +214,33 @@ fn a_running_job_that_is_made_smaller_gives_quota_back() {
     }
 }
 
+/// Whatever its kind says of its pods: none of those that are gone comes again.
+#[test]
+fn a_job_that_has_ended_keeps_quota_for_the_pods_that_run_on() {
+    let cases = [
+        ("one of four runs on", "main", 4, 0, 1, 3),
+        ("all of them", "main", 4, 0, 4, 0),
+        ("none of this set", "main", 4, 0, 0, 4),
+        ("some had ended before", "main", 4, 2, 1, 3),
+        ("more are made again", "main", 4, 3, 2, 3),
+        ("more run than were admitted", "main", 4, 0, 5, 0),
+        ("a set of which nothing is known", "other", 4, 1, 0, 1),
+    ];
+    for (name, set, admitted, known, live, expected) in cases {
+        let record = mk_reclaimed(admitted, known);
+        let live = |_: &str| LivePods {
+            all: live,
+            staying: 0,
+        };
+        let status = report_ended(&record, &[mk_set(set, 0)], &live);
+        let mut after = record.clone();
+        after.status = status.unwrap_or(after.status);
+        assert_eq!(after.reclaimed("main"), expected, "{name}");
+        let again = report_ended(&after, &[mk_set(set, 0)], &live);
+        assert_eq!(again, None, "{name}: told twice");
+    }
+}
+
 #[test]
 fn each_pod_set_is_told_by_itself() {
     let set = |name| json!({"name": name, "count": 2});

@@ -332,6 +332,18 @@ fn each_turn_of_a_jobs_life() {
             "suspend [\"Unfinished\"]",
         ),
         (
+            "it had ended, is suspended now, and is still placed",
+            placed(queued(true)),
+            Some(finished()),
+            "restore []",
+        ),
+        (
+            "it had ended, is suspended and placed, and its pods still run",
+            with(placed(queued(true)), "/status/active", json!(1)),
+            Some(finished()),
+            "nothing []",
+        ),
+        (
             "it had ended and is suspended now",
             queued(true),
             Some(finished()),

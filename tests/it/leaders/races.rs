@@ -8,9 +8,10 @@ use sluice_testbed::NAMESPACE;
 
 use crate::queues::quota::{is_idle, see_all_complete};
 use crate::support::objects::{
-    Job, cluster_queue, is_admitted, is_suspended, local_queue, name_of, quota,
+    Job, cluster_queue, is_admitted, is_suspended, local_queue, name_of, quota, with,
 };
 use crate::support::persist::{answered, persist};
+use crate::support::pods::{Pod, check_usage, has_queue_gate, is_running, queued, replicated};
 use crate::support::queues::{nanos, usage};
 use crate::support::{Scene, bed};
 
@@ -186,6 +187,52 @@ async fn a_deleted_workload_frees_nothing_that_runs() -> Result<()> {
             "admitted at {next}, while a pod ran until {ended}"
         );
         Ok(())
+    })
+    .await
+}
+
+/// The same of pods that nothing but their deletion stops: those of a Deployment, and of a group.
+#[tokio::test]
+async fn pods_that_lose_their_workload_are_deleted_and_those_made_again_are_queued() -> Result<()> {
+    bed::shared("race-workload-pods", async |scene| {
+        scene.queue(&[quota("cpu", "2")]).await?;
+        let pods = scene.record("Pod").await?;
+        let web = queued(replicated("Deployment", "web", 2, Pod::new("p")));
+        let whole = json!({"sluice.dev/admission": "Whole"});
+        scene
+            .create(&with(web, "/metadata/annotations", whole))
+            .await?;
+        scene.see_so_many("running", 2, is_running).await?;
+        let lost = scene.see_workload("web", "admitted", is_admitted).await?;
+        scene.delete("Workload", name_of(&lost)).await?;
+        let told = scene.see_event("web", "Stopped").await?;
+        ensure!(told.starts_with("Its Workload was deleted"), "{told}");
+        let is_again =
+            |w: &Value| w["metadata"]["uid"] != lost["metadata"]["uid"] && is_admitted(w);
+        scene
+            .see_workload("web", "admitted again", is_again)
+            .await?;
+        scene.see_so_many("running again", 2, is_running).await?;
+        scene.delete("Deployment", "web").await?;
+        scene.see_so_many("running", 0, is_running).await?;
+
+        for name in ["a", "b"] {
+            let pod = Pod::new(name).queue("q").group("gang", 2);
+            scene.create(&pod.json()).await?;
+        }
+        scene.see_so_many("running", 2, is_running).await?;
+        scene.delete("Workload", "gang-pod-group").await?;
+        for name in ["a", "b"] {
+            scene.see_gone("Pod", name).await?;
+            let pod = Pod::new(&format!("{name}-again"))
+                .queue("q")
+                .group("gang", 2);
+            scene.create(&pod.json()).await?;
+        }
+        scene.see_so_many("running again", 2, is_running).await?;
+        scene.see_so_many("gated", 0, has_queue_gate).await?;
+        let history = scene.history("Pod", &pods).await?;
+        check_usage(&history, "cpu", "2", |_| true).map(drop)
     })
     .await
 }

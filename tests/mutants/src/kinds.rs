@@ -82,4 +82,16 @@ pub(crate) static MUTANTS: &[Mutant] = &[
         ),
         Unit("src", "expressions_may_name_what_every_object_has"),
     ),
+    mutant(
+        "a JobSet is believed to be suspended before it has noticed its release",
+        "src/controller/intake/children.rs",
+        (
+            "if let Some(owner) = unseen_of {",
+            "if let Some(owner) = unseen_of.filter(|_| false) {",
+        ),
+        Unit(
+            "src",
+            "a_trainjob_that_stops_before_its_jobset_has_noticed_its_release_keeps_its_quota_for_a_while",
+        ),
+    ),
 ];

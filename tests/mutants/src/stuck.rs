@@ -277,4 +277,40 @@ pub(crate) static MUTANTS: &[Mutant] = &[
             "a_job_without_a_status_gives_its_quota_back_once_its_eviction_is_overdue",
         ),
     ),
+    mutant(
+        "what a release wrote stays in the templates of a job that loses its Workload",
+        "src/plan/job.rs",
+        (
+            "if let (Some(record), None) = (situation.placed_by, admitted)\n        && let Some(plan) = give_back(situation, reading, record)",
+            "if let (Some(record), None) = (situation.placed_by, admitted)\n        && let Some(plan) = give_back(situation, reading, record).filter(|_| false)",
+        ),
+        Unit(
+            "src",
+            "a_job_that_loses_its_workload_is_queued_as_its_user_wrote_it",
+        ),
+    ),
+    mutant(
+        "a group that loses its Workload waits for its own pods",
+        "src/controller/decisions/evictions.rs",
+        (
+            "pod.is_released() && (is_in_use || was_admitted(pod))",
+            "pod.is_released() && is_in_use && was_admitted(pod)",
+        ),
+        Unit(
+            "src",
+            "the_pods_of_a_group_that_has_lost_its_workload_are_deleted_and_it_is_queued_again",
+        ),
+    ),
+    mutant(
+        "one pod that runs on keeps the quota of all pods of a job that has finished",
+        "src/plan/progress.rs",
+        (
+            "if is_seen { set.count } else { 0 }",
+            "if is_seen { set.count.min(0) } else { 0 }",
+        ),
+        Unit(
+            "src",
+            "of_a_job_that_has_finished_only_those_pods_use_quota_that_run_on",
+        ),
+    ),
 ];

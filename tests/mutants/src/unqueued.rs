@@ -247,8 +247,8 @@ pub(crate) static MUTANTS: &[Mutant] = &[
         "bare pods keep what they borrow",
         "src/controller/decisions/evictions.rs",
         (
-            "let is_kept = pod.owner.is_none() && {",
-            "let is_kept = pod.owner.is_none() || {",
+            "pod.owner.is_none() && self.keeps_pod(&queue(), pod)",
+            "pod.owner.is_none() || self.keeps_pod(&queue(), pod)",
         ),
         Cluster("bare_pods_give_back_what_they_borrow"),
     ),
