@@ -26,6 +26,7 @@ mod devices;
 mod excess;
 mod ignored;
 mod life;
+mod metadata_alone;
 mod never_runs;
 mod partial;
 mod paused;

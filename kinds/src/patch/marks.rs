@@ -59,6 +59,8 @@ pub struct Marking<'a> {
     pub new: &'a Value,
     /// How it is held; none if nothing holds it.
     pub hold: Option<Hold>,
+    /// Whether a queue holds it.
+    pub is_queued: bool,
 }
 
 /// One pod template of the object.
@@ -204,12 +206,14 @@ impl CompiledKind {
     }
 
     /// Of an object whose pods wait, no template may let them run: not one that lost its gate, and not
-    /// one that is new. One that is suspended has none, and waits by that if its gates go. Where
-    /// templates can be edited freely, the webhook itself puts the gates in.
+    /// one that is new. One that is suspended has none, and waits by that if its gates go; but where only its pods tell what
+    /// they ask for, nothing else ever makes them wait. Where templates can be edited freely, the webhook itself puts the
+    /// gates in.
     fn check_still_gated(&self, marking: Marking<'_>) -> Vec<Problem> {
         let waits = matches!(marking.hold, Some(Hold::Pods | Hold::EachPod));
         let has_pods = |object| self.suspended(object) == Ok(false);
         let has_pods = has_pods(marking.new) && marking.old.is_some_and(has_pods);
+        let has_pods = has_pods || self.is_opaque() && marking.is_queued;
         if !waits || !has_pods || self.suspend_path().is_none() {
             return Vec::new();
         }

@@ -2,6 +2,7 @@
 //! (`kubectl delete --cascade=orphan`); then it is deleted, as is one that waits or has finished. How such
 //! pods are known again, after the garbage collector has taken their owner references, is said here too.
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -239,7 +240,8 @@ impl Controller {
     }
 
     /// A job that is gone or going and has left a pod behind, and which holds quota; and whether the pod is beyond what
-    /// that was admitted with. The oldest pods come first: anybody can make more that say the same.
+    /// that was admitted with. The oldest pods come first: anybody can make more that say the same. Those that will be gone in
+    /// a moment take no place from the others, and may be as many.
     pub(in crate::controller) fn left_by(
         &self,
         key: &PodKey,
@@ -257,9 +259,9 @@ impl Controller {
         if let Some(named) = named.find(holds) {
             let places = self.places_left(&named, pod);
             let may_be_beyond = || self.naming(namespace, &named).nth(places).is_some();
-            let is_before = |other: &PodRecord| is_of_set_of(other, pod) && is_older(other, pod);
-            let older = || self.left_pods(self.naming(namespace, &named), is_before);
-            let is_beyond = !pod.is_soon_gone && may_be_beyond() && places <= older().count();
+            let counts = |other: &PodRecord| is_of_set_of(other, pod) && is_before(other, pod);
+            let before = || self.left_pods(self.naming(namespace, &named), counts);
+            let is_beyond = may_be_beyond() && places <= before().count();
             return Some((named, is_beyond));
         }
         let set = pod.pod_set.as_deref().filter(|_| !self.names_job(pod))?;
@@ -269,18 +271,18 @@ impl Controller {
         let first = *holders.first()?;
         // It may be of each of them: they take such pods one after the other.
         let of_set = self.objects.pods.of_set(namespace, set);
-        let is_older_unnamed = |other: &PodRecord| is_older(other, pod) && !self.names_job(other);
-        let mut older = self.left_pods(of_set, is_older_unnamed).count();
+        let is_unnamed = |other: &PodRecord| is_before(other, pod) && !self.names_job(other);
+        let mut before = self.left_pods(of_set, is_unnamed).count();
         for holder in holders {
-            let is_of_set = |other: &PodRecord| is_of_set_of(other, pod);
-            let naming = self.left_pods(self.naming(namespace, holder), is_of_set);
+            let counts = |other: &PodRecord| is_of_set_of(other, pod) && is_like(other, pod);
+            let naming = self.left_pods(self.naming(namespace, holder), counts);
             let places = self.places_left(holder, pod).saturating_sub(naming.count());
-            if older < places {
+            if before < places {
                 return Some((holder.clone(), false));
             }
-            older = older.saturating_sub(places);
+            before = before.saturating_sub(places);
         }
-        Some((first.clone(), !pod.is_soon_gone))
+        Some((first.clone(), true))
     }
 
     /// How many pods of the set of `pod` a job was admitted with that is gone or going, without those that still belong to
@@ -314,18 +316,18 @@ impl Controller {
         naming.into_iter().flatten()
     }
 
-    /// Those of these pods that jobs have left behind, that stay, and of which `counts` is so.
+    /// Those of these pods that jobs have left behind, and of which `counts` is so.
     fn left_pods<'a>(
         &'a self,
         pods: impl Iterator<Item = &'a Uid>,
         counts: impl Fn(&PodRecord) -> bool,
     ) -> impl Iterator<Item = &'a PodRecord> {
         let pods = pods.filter_map(|uid| self.objects.pods.of(uid));
-        let staying = pods.filter(move |(key, pod)| {
-            let has_no_place = pod.is_soon_gone || self.replaced_pods.contains(&pod.uid);
+        let left = pods.filter(move |(key, pod)| {
+            let has_no_place = self.replaced_pods.contains(&pod.uid);
             counts(pod) && !has_no_place && self.may_be_left(key, pod)
         });
-        staying.map(|(_, pod)| pod)
+        left.map(|(_, pod)| pod)
     }
 
     /// The UID and namespace of a job that is gone or going: the garbage collector takes the references
@@ -373,8 +375,19 @@ fn is_of_set_of(one: &PodRecord, other: &PodRecord) -> bool {
     one.pod_set == other.pod_set
 }
 
-fn is_older(one: &PodRecord, other: &PodRecord) -> bool {
-    (one.created, &one.uid) < (other.created, &other.uid)
+/// Whether both will be gone in a moment, or neither.
+fn is_like(one: &PodRecord, other: &PodRecord) -> bool {
+    one.is_soon_gone == other.is_soon_gone
+}
+
+/// Whether a pod comes before another one like it: the older one, or of those that will be gone in a moment the one that
+/// was deleted later.
+fn is_before(one: &PodRecord, other: &PodRecord) -> bool {
+    let order = |pod: &PodRecord| {
+        let deleted_at = pod.deleted_at.filter(|_| pod.is_soon_gone);
+        (Reverse(deleted_at), pod.created, pod.uid.clone())
+    };
+    is_like(one, other) && order(one) < order(other)
 }
 
 /// A Workload, to tell something about.

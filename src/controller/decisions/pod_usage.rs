@@ -126,8 +126,8 @@ impl Controller {
         let job = above.as_ref().and_then(|above| self.objects.job_of(above));
         let job = job.map(|(_, job)| job);
         let has_finished = job.is_some_and(|job| job.finished().is_some());
-        // It gives its quota back while such pods end. What runs on, or is made again, uses its node.
-        if has_finished && pod.is_soon_gone {
+        // It gives its quota back while such pods end. What runs on, or is made again, uses its node until it is gone.
+        if has_finished && pod.is_soon_gone && !self.has_own_usage(&pod.uid) {
             return None;
         }
         if let Some(Ok(recorded)) = &pod.admitted {

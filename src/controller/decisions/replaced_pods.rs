@@ -1,7 +1,8 @@
 //! Pods that run beyond what their job was admitted with: they use quota of their own until they are gone
 //! (`pod_usage.rs`). Those that terminate while others run in their place: the controller of a job that is suspended and
 //! not gated makes another pod as soon as one is deleted, and nothing holds that pod back. And those that somebody else
-//! made. A pod that terminates within the default grace period is left out (`PodRecord::is_soon_gone`).
+//! made. Of pods that terminate within the default grace period (`PodRecord::is_soon_gone`) one for each place is left out,
+//! and no more: else whoever deletes pods again and again could have any number of them terminate.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -130,9 +131,9 @@ impl Controller {
             return None;
         }
         let pods = self.objects.pods_of(subject).into_iter();
-        let lasting: Vec<&PodRecord> = pods
+        let released: Vec<&PodRecord> = pods
             .map(|(_, pod)| pod)
-            .filter(|pod| pod.is_released() && !pod.is_soon_gone)
+            .filter(|pod| pod.is_released())
             .collect();
         let has_finished = job.finished().is_some();
         let sets = admission.pod_set_assignments.iter();
@@ -141,11 +142,28 @@ impl Controller {
             let left = count.saturating_sub(record.reclaimed(&set.name));
             // Nobody evicts a job that has finished and whose pods are made again.
             let count = if has_finished { left } else { count };
-            let of_set = lasting.iter().copied();
+            let of_set = released.iter().copied();
             let of_set = of_set.filter(|pod| pod.pod_set.as_deref() == Some(&*set.name));
-            self.beyond(of_set.collect(), count, left)
+            self.beyond(self.counted(of_set, left), count, left)
         });
         Some(beyond.collect())
+    }
+
+    /// These pods of a pod set, without as many that will be gone in a moment as places are `left`: those that don't count
+    /// yet, and were deleted last.
+    fn counted<'a>(
+        &self,
+        pods: impl Iterator<Item = &'a PodRecord>,
+        left: u32,
+    ) -> Vec<&'a PodRecord> {
+        let (mut soon_gone, mut counted): (Vec<_>, Vec<_>) = pods.partition(|pod| pod.is_soon_gone);
+        soon_gone.sort_unstable_by_key(|pod| {
+            let is_known = self.replaced_pods.contains(&pod.uid);
+            (is_known, Reverse(pod.deleted_at), pod.uid.clone())
+        });
+        let left = usize::try_from(left).unwrap_or(usize::MAX);
+        counted.extend(soon_gone.into_iter().skip(left));
+        counted
     }
 
     /// Those of these pods of a pod set that are more than its `count`; and those that terminate and are more than what

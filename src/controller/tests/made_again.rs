@@ -57,6 +57,13 @@ async fn pods_made_again_after_the_end_of_their_job_count_by_themselves() {
         told[0],
         "Runs though its job has finished and its quota was freed: it counts by itself in ClusterQueue \"q\", and is deleted when its quota is reclaimed"
     );
+
+    // Else as many as anybody likes would terminate at the same time.
+    play.see_pod(of_job("late", Some(30)));
+    assert_eq!(play.usage("late", "a"), [true, false], "until it is gone");
+    let gone = serde_json::from_value(of_job("late", Some(0))).unwrap();
+    play.observe(&Source::Pod, Change::Deleted(Box::new(gone)));
+    assert_eq!(play.usage("late", "a"), [false, false]);
 }
 
 /// The controllers of some kinds leave them running, as that of MPIJobs does by default.

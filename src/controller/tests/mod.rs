@@ -26,6 +26,7 @@ use crate::process::term::Term;
 
 mod cleanups;
 mod clocks;
+mod deleted_again;
 mod ended_terms;
 mod evictions;
 mod gates;

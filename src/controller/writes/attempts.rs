@@ -19,6 +19,9 @@ const BACKOFF_MAX: Duration = Duration::from_secs(30);
 const LASTING: Duration = Duration::from_secs(10);
 /// How often the same write may succeed so: a user may well undo one.
 const REPEATS_MAX: u32 = 3;
+/// So many different writes that follow each other again and again undo each other. A job that is evicted, queued, admitted
+/// and released anew goes through more of them.
+const CYCLE_MAX: usize = 3;
 
 /// A write that nobody answered may still take effect for this long: the API server ends a request after a minute
 /// (`--request-timeout`), and then a watch may lag.
@@ -28,22 +31,53 @@ pub const IN_DOUBT_FOR: Duration = Duration::from_secs(90);
 #[derive(Debug, Default)]
 pub struct Attempts {
     failed: HashMap<Subject, u32>,
-    repeated: HashMap<Subject, Repeated>,
+    recent: HashMap<Subject, Recent>,
     /// Writes that happen once at most.
     in_doubt: Doubts,
 }
 
-/// The last write of a job.
+/// The last different writes of a job.
 #[derive(Debug)]
-struct Repeated {
-    /// What it does.
-    words: String,
-    /// When it succeeded last.
+struct Recent {
+    /// The newest comes last.
+    writes: Vec<Repeated>,
+    /// When the newest succeeded.
     last: Moment,
     /// How long the job was not written to after that.
     waited: Duration,
+}
+
+#[derive(Debug)]
+struct Repeated {
+    /// What the write does.
+    words: String,
     /// How often it has succeeded without lasting.
     count: u32,
+}
+
+impl Recent {
+    /// Takes in a write that has succeeded, and repeats the last one or one shortly before. Returns whether it may be
+    /// expected to last.
+    fn take_in(&mut self, write: &Write, now: Moment) -> bool {
+        let words = in_words(write);
+        let first = self.writes.len().saturating_sub(reach(write));
+        let mut last = self.writes.iter().skip(first);
+        let known = last.position(|known| known.words == words);
+        let before = known.map_or(0, |at| self.writes.remove(first + at).count);
+        let count = before.saturating_add(1);
+        self.writes.push(Repeated { words, count });
+        let beyond = self.writes.len().saturating_sub(CYCLE_MAX);
+        self.writes.drain(..beyond);
+        self.last = now;
+        self.waited = Duration::ZERO;
+        count <= REPEATS_MAX
+    }
+
+    /// Whether one of them was undone again and again.
+    fn is_struggle(&self) -> bool {
+        let mut writes = self.writes.iter();
+        writes.any(|write| REPEATS_MAX < write.count)
+    }
 }
 
 impl Attempts {
@@ -64,46 +98,37 @@ impl Attempts {
         });
         let wait = doubled.min(BACKOFF_MAX);
         let wait = wait + wait / 5 * (spread % 100) / 100;
-        if let Some(repeated) = self.repeated.get_mut(subject) {
-            repeated.waited = wait;
+        if let Some(recent) = self.recent.get_mut(subject) {
+            recent.waited = wait;
         }
         wait
     }
 
     /// A write has succeeded. Returns whether it may be expected to last.
     pub(super) fn succeeded(&mut self, subject: &Subject, write: &Write, now: Moment) -> bool {
-        match write.kind() {
-            // What a job waits for changes by itself: to say so again is no struggle with anybody.
-            WriteKind::Explanation => {
-                self.failed.remove(subject);
-                return true;
-            }
-            // A step of a release that may fail, or be reverted, tells nothing of that.
-            WriteKind::Preparation => return true,
-            _ => {}
+        // A step of a release that may fail, or be reverted, tells nothing of that.
+        if write.kind() == WriteKind::Preparation {
+            return true;
         }
-        let words = in_words(write);
-        let before = self.repeated.remove(subject).filter(|before| {
-            before.words == words && now.since(before.last) <= before.waited + LASTING
-        });
-        let count = before.map_or(0, |before| before.count).saturating_add(1);
-        let repeated = Repeated {
-            words,
+        let known = self.recent.remove(subject);
+        let known = known.filter(|known| now.since(known.last) <= known.waited + LASTING);
+        let mut recent = known.unwrap_or(Recent {
+            writes: Vec::new(),
             last: now,
             waited: Duration::ZERO,
-            count,
-        };
-        self.repeated.insert(subject.clone(), repeated);
-        let lasts = count <= REPEATS_MAX;
-        if lasts {
+        });
+        // What a job waits for changes by itself: to say so again is no struggle with anybody.
+        let lasts = write.kind() == WriteKind::Explanation || recent.take_in(write, now);
+        if !recent.is_struggle() {
             self.failed.remove(subject);
         }
+        self.recent.insert(subject.clone(), recent);
         lasts
     }
 
     pub(super) fn forget(&mut self, subject: &Subject) {
         self.failed.remove(subject);
-        self.repeated.remove(subject);
+        self.recent.remove(subject);
         self.in_doubt.forget(subject);
     }
 
@@ -138,6 +163,19 @@ impl Attempts {
     }
 }
 
+/// How many of the writes before it a write may repeat. What tells what a job is follows the job, which may come back to
+/// what it was as often as its user and its pods like.
+fn reach(write: &Write) -> usize {
+    match write {
+        Write::UpdateWorkloadSpec { .. }
+        | Write::SetWorkloadStatus {
+            purpose: StatusPurpose::Report,
+            ..
+        } => 1,
+        _ => CYCLE_MAX,
+    }
+}
+
 /// What a write does. A job that its user edits again and again asks for something else each time, and
 /// one that changes its mind tells something else.
 fn in_words(write: &Write) -> String {
@@ -156,8 +194,8 @@ fn in_words(write: &Write) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cache::PodKey;
-    use crate::plan::PodPurpose;
+    use crate::cache::{JobKey, PodKey, Revision, WorkloadKey};
+    use crate::plan::{JobPatch, JobPurpose, PodPurpose};
 
     fn mk_release(name: &str) -> Write {
         Write::PatchPod {
@@ -174,23 +212,84 @@ mod tests {
         Moment::from_millis(u64::try_from(millis).unwrap())
     }
 
-    /// Another client writes back what was there as soon as it has changed.
-    #[test]
-    fn a_client_that_reverts_each_write_slows_them_down_for_as_long_as_it_does() {
+    /// A write to the job `a`.
+    fn mk_write(purpose: JobPurpose) -> Write {
+        let name = |name: &str| name.into();
+        Write::PatchJob {
+            key: JobKey {
+                kind: name("job"),
+                namespace: name("blue"),
+                name: name("a"),
+            },
+            patch: JobPatch::Merge(serde_json::Value::Null),
+            purpose,
+        }
+    }
+
+    /// When these writes happen in ten minutes, one after the other and again and again, each as soon as it may; and
+    /// whether each was expected to last.
+    fn in_turn(writes: &[Write]) -> Vec<(Duration, bool)> {
         let (mut attempts, subject) = (Attempts::default(), Subject::Job("a".into()));
         let (mut now, mut written) = (Duration::ZERO, Vec::new());
-        while now < Duration::from_mins(10) {
-            let lasts = attempts.succeeded(&subject, &mk_release("a"), at(now.as_millis()));
-            assert_eq!(lasts, written.len() < 3, "{written:?}");
-            written.push(now);
+        for write in writes.iter().cycle() {
+            if Duration::from_mins(10) <= now {
+                break;
+            }
+            let lasts = attempts.succeeded(&subject, write, at(now.as_millis()));
+            written.push((now, lasts));
             now += if lasts {
                 Duration::from_millis(10)
             } else {
                 attempts.wait(&subject)
             };
         }
-        let late = written.iter().filter(|at| Duration::from_mins(5) < **at);
-        assert!(late.count() <= 10, "{written:?}");
+        written
+    }
+
+    /// Another client writes back what was there as soon as it has changed, or two writes of Sluice are the reason for each
+    /// other.
+    #[test]
+    fn writes_that_are_undone_at_once_become_rare_for_as_long_as_they_are() {
+        use JobPurpose::{KeepGates, Release, Restore, Suspend};
+        for purposes in [
+            &[Release][..],
+            &[Suspend, Release],
+            &[Suspend, Release, KeepGates],
+        ] {
+            let writes: Vec<_> = purposes.iter().map(|purpose| mk_write(*purpose)).collect();
+            let written = in_turn(&writes);
+            for (number, (_, lasts)) in written.iter().enumerate() {
+                assert_eq!(
+                    *lasts,
+                    number < 3 * writes.len(),
+                    "{purposes:?} {written:?}"
+                );
+            }
+            let late = written.iter();
+            let late = late.filter(|(at, _)| Duration::from_mins(5) < *at);
+            assert!(late.count() <= 10, "{purposes:?} {written:?}");
+        }
+        // So many are the life of a job.
+        let life = [Suspend, KeepGates, Release, Restore].map(mk_write);
+        assert!(in_turn(&life).iter().all(|(_, lasts)| *lasts));
+    }
+
+    /// It may be told between two of them what the job waits for.
+    #[test]
+    fn an_explanation_ends_no_struggle() {
+        let explained = Write::SetWorkloadStatus {
+            key: WorkloadKey {
+                namespace: "blue".into(),
+                name: "a".into(),
+            },
+            revision: Revision::default(),
+            status: Box::default(),
+            purpose: StatusPurpose::Explain,
+        };
+        let written = in_turn(&[mk_write(JobPurpose::Suspend), explained]);
+        let late = written.iter();
+        let late = late.filter(|(at, _)| Duration::from_mins(5) < *at);
+        assert!(late.count() <= 20, "{written:?}");
     }
 
     #[test]

@@ -49,8 +49,7 @@ impl Controller {
         let notes = if lasts {
             sent.notes
         } else {
-            let text =
-                "Another client reverts each write of Sluice at once: trying again less often";
+            let text = "What Sluice writes is undone at once, by another client or by its own next write: trying again less often";
             vec![Note::warning(event::CHANGED_BACK, text)]
         };
         self.told_of(&sent.write, &subject, notes);
@@ -60,7 +59,7 @@ impl Controller {
                     self.unreleased.forget_refusal(&root);
                 }
             } else {
-                let why = "another client reverts each write of Sluice at once";
+                let why = "each write of Sluice is undone at once";
                 self.note_release_refused(&root, why);
             }
         }

@@ -31,6 +31,10 @@ pub(super) fn each_pod(situation: &JobSituation<'_>) -> Plan {
     {
         return delete_workload(key, record);
     }
+    // It makes no pods any more.
+    if job.finished().is_some() {
+        return Plan::default();
+    }
     let is_gated = job.is_held();
     if is_gated && let Some(plan) = act_on_gates(situation) {
         return plan;
@@ -42,7 +46,8 @@ pub(super) fn each_pod(situation: &JobSituation<'_>) -> Plan {
     if is_gated {
         return held_or_ungated(situation);
     }
-    if job.is_marked_held() && (by_gates || job.is_gated || is_unheld(job)) {
+    // Who may edit the object can mark it: that alone lets no pods run that would not wait.
+    if job.is_marked_held() && (job.is_gated || is_unheld(job)) {
         return start(situation);
     }
     match &job.queue {

@@ -13,3 +13,4 @@ mod policies_kinds;
 mod roads_compared;
 mod roads_of_jobs;
 mod webhook_down;
+mod workflows;

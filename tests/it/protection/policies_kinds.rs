@@ -168,6 +168,7 @@ async fn kinds_of_other_projects_are_held_and_judged() -> Result<()> {
     }
     by_templates(&cp).await.context("LeaderWorkerSet")?;
     by_metadata(&cp).await?;
+    by_metadata_for_good(&cp).await.context("Workflow")?;
     never_run(&cp).await.context("what never runs")?;
     by_queue_of_template(&cp)
         .await
@@ -332,6 +333,53 @@ async fn by_templates(cp: &ControlPlane) -> Result<()> {
         );
     }
     Ok(())
+}
+
+/// What the pods of a Workflow wait by is not taken away while it is suspended, nor is it started or queued without. The
+/// same edits as in `webhooks/src/tests/jobs/metadata_alone.rs`.
+async fn by_metadata_for_good(cp: &ControlPlane) -> Result<()> {
+    let workflow = Objects {
+        api_version: "argoproj.io/v1alpha1",
+        kind: "Workflow",
+        spec: json!({"entrypoint": "a"}),
+    };
+    let refused = async |name: &str, patch: Value, rule: &str| {
+        let told = merge(cp, &workflow, name, patch).await?.err()?;
+        ensure!(told.contains(rule), "{told}");
+        Ok(())
+    };
+    let must_ask = format!(
+        "spec.podMetadata.annotations[{QUEUE_GATE}]: Required value: must be \"true\": the pods of this object wait in a queue"
+    );
+    let unasked =
+        || json!({"annotations": {(QUEUE_GATE): null}, "labels": {"sluice.dev/queue-name": null}});
+    let start = || json!({"spec": {"suspend": false}});
+    create(cp, &workflow.queued("kept")).await?;
+    let pause = json!({"spec": {"suspend": true, "podMetadata": unasked()}});
+    refused("kept", pause, &must_ask).await?;
+    let pause = json!({"spec": {"suspend": true}});
+    merge(cp, &workflow, "kept", pause).await?.ok()?;
+    let open = json!({"spec": {"podMetadata": unasked()}});
+    refused("kept", open, &must_ask).await?;
+    let open = json!({"spec": {"suspend": false, "podMetadata": unasked()}});
+    refused("kept", open, &must_ask).await?;
+    merge(cp, &workflow, "kept", start()).await?.ok()?;
+
+    let labelled = || json!({"metadata": {"labels": {"sluice.dev/queue-name": "q"}}});
+    let late =
+        "metadata.labels[sluice.dev/queue-name]: Forbidden: may only be set at creation, when";
+    let mut asking = workflow.mk("asking", json!({}), json!({}));
+    asking["spec"]["podMetadata"] = json!({"annotations": {(QUEUE_GATE): "true"}});
+    let plain = workflow.mk("late", json!({}), json!({}));
+    for (name, object) in [("late", plain), ("asking", asking)] {
+        create(cp, &object).await?;
+        refused(name, labelled(), late).await?;
+    }
+    let both = json!({
+        "metadata": labelled()["metadata"],
+        "spec": {"podMetadata": {"annotations": {(QUEUE_GATE): "true"}}},
+    });
+    refused("late", both, late).await
 }
 
 /// Kinds that say nothing of their pods but their metadata.

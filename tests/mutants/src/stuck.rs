@@ -173,12 +173,21 @@ pub(crate) static MUTANTS: &[Mutant] = &[
         "a client that reverts each write is fought as fast again after ten seconds",
         "src/controller/writes/attempts.rs",
         (
-            "now.since(before.last) <= before.waited + LASTING",
-            "now.since(before.last) <= LASTING",
+            "now.since(known.last) <= known.waited + LASTING",
+            "now.since(known.last) <= LASTING",
         ),
         Unit(
             "src",
-            "a_client_that_reverts_each_write_slows_them_down_for_as_long_as_it_does",
+            "writes_that_are_undone_at_once_become_rare_for_as_long_as_they_are",
+        ),
+    ),
+    mutant(
+        "two writes that undo each other are no struggle",
+        "src/controller/writes/attempts.rs",
+        ("const CYCLE_MAX: usize = 3;", "const CYCLE_MAX: usize = 1;"),
+        Unit(
+            "src",
+            "writes_that_are_undone_at_once_become_rare_for_as_long_as_they_are",
         ),
     ),
     mutant(

@@ -369,4 +369,34 @@ pub(crate) static MUTANTS: &[Mutant] = &[
             "an_admitted_job_stays_on_the_nodes_of_its_flavor",
         ),
     ),
+    mutant(
+        "a mark starts a Workflow whose pods do not wait",
+        "src/plan/job/gated.rs",
+        (
+            "job.is_marked_held() && (job.is_gated || is_unheld(job))",
+            "job.is_marked_held()",
+        ),
+        Unit("src", "a_mark_starts_nothing_whose_pods_would_not_wait"),
+    ),
+    mutant(
+        "a Workflow that is suspended need not have its pods queued any more",
+        "kinds/src/patch/marks.rs",
+        (
+            "let has_pods = has_pods || self.is_opaque() && marking.is_queued;",
+            "",
+        ),
+        Unit("webhooks", "what_its_pods_wait_by_can_not_be_taken_away"),
+    ),
+    mutant(
+        "any number of pods of a job terminate uncounted",
+        "src/controller/decisions/replaced_pods.rs",
+        (
+            "soon_gone.into_iter().skip(left)",
+            "soon_gone.into_iter().skip(usize::MAX.max(left))",
+        ),
+        Unit(
+            "src",
+            "no_more_pods_than_its_job_was_admitted_with_terminate_uncounted",
+        ),
+    ),
 ];

@@ -39,7 +39,12 @@ fn judge(
 ) -> String {
     let kind = CompiledKind::compile(kind).unwrap();
     let mut problems = kind.check_no_record(old, new);
-    problems.extend(kind.check_marks(Marking { old, new, hold }));
+    problems.extend(kind.check_marks(Marking {
+        old,
+        new,
+        hold,
+        is_queued: false,
+    }));
     text(&problems)
 }
 
@@ -239,6 +244,7 @@ fn no_template_of_an_object_whose_pods_wait_may_let_them_run() {
             old: Some(&old),
             new: &new,
             hold: Some(Hold::EachPod),
+            is_queued: true,
         });
         let fields: Vec<_> = problems.iter().map(|p| p.field.as_str()).collect();
         assert_eq!(fields, expected, "{name}");
@@ -246,6 +252,42 @@ fn no_template_of_an_object_whose_pods_wait_may_let_them_run() {
             let text = problem.to_string();
             let rule = "Required value: must contain the gate \"sluice.dev/queue-allocation-gate\": the pods of this object wait in a queue";
             assert!(text.ends_with(rule), "{text}");
+        }
+    }
+}
+
+/// Nothing else makes its pods wait, so that it can't be suspended for the edit either.
+#[test]
+fn pods_that_are_always_queued_by_themselves_go_on_asking_for_it() {
+    let kind = serde_json::from_value(json!({
+        "metadata": {"name": "flow"},
+        "spec": {"group": "acme.io", "version": "v1", "kind": "Flow", "suspend": ".spec.suspend",
+            "active": "false",
+            "admission": "PerPod", "podSets": [{"name": "steps", "podMetadata": ".spec.podMetadata"}]},
+    }));
+    let kind = CompiledKind::compile(&kind.unwrap()).unwrap();
+    let flow = |suspend: bool, metadata: Value| json!({"spec": {"suspend": suspend, "podMetadata": metadata}});
+    let asking = || json!({"annotations": {QUEUE_GATE: "true"}});
+    let expected = "spec.podMetadata.annotations[sluice.dev/queue-allocation-gate]: Required value: must be \"true\": the pods of this object wait in a queue";
+    for (was_suspended, is_suspended) in
+        [(false, false), (false, true), (true, true), (true, false)]
+    {
+        let judge = |metadata, is_queued| {
+            text(&kind.check_marks(Marking {
+                old: Some(&flow(was_suspended, asking())),
+                new: &flow(is_suspended, metadata),
+                hold: Some(Hold::EachPod),
+                is_queued,
+            }))
+        };
+        assert_eq!(judge(Value::Null, true), expected);
+        assert_eq!(
+            judge(json!({"annotations": {QUEUE_GATE: "false"}}), true),
+            expected
+        );
+        assert_eq!(judge(asking(), true), "");
+        if was_suspended {
+            assert_eq!(judge(Value::Null, false), "", "only gates hold it");
         }
     }
 }

@@ -64,7 +64,7 @@ pub(crate) fn group_marks(kind: &JobKindSpec) -> String {
 }
 
 /// CEL, a list: what is wrong with an edit of the marks in the metadata of pods. Where there is no suspend field, the
-/// mutating policy writes them at each edit. Needs `variables.isHeld`, and those of the suspension.
+/// mutating policy writes them at each edit. Needs `variables.isHeld`.
 pub(crate) fn of_metadata(kind: &JobKindSpec, is_queued: &str) -> String {
     if kind.suspend.is_none() {
         return "[]".to_owned();
@@ -83,8 +83,7 @@ pub(crate) fn of_metadata(kind: &JobKindSpec, is_queued: &str) -> String {
         });
         let ask = when(
             &format!(
-                "variables.isHeld && {is_queued} && !variables.wasSuspended && !variables.isSuspended &&\n\
-                 variables.optedInOld{index}.size() != 0 && variables.optedIn{index}.size() == 0"
+                "{is_queued} && variables.optedInOld{index}.size() != 0 && variables.optedIn{index}.size() == 0"
             ),
             &required(
                 &text(&format!("{}.annotations[{QUEUE_GATE}]", metadata.field())),

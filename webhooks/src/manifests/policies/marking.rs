@@ -20,6 +20,7 @@ use crate::manifests::policies::hold::{self, IS_QUEUED};
 use crate::manifests::policies::jobs;
 use crate::manifests::policies::policy::{Rules, json_patch};
 use crate::manifests::webhook_rules::job_rule;
+use crate::rules::queue_label;
 
 /// The mutating policy for this kind, one of `kinds`.
 pub(super) fn mutating(options: &Options, kind: &HeldKind, kinds: &[HeldKind]) -> Rules<Mutation> {
@@ -58,13 +59,7 @@ pub(super) fn validating(
     ));
     let (is_settled, by_gates) = if let Some(suspend) = &spec.suspend {
         variables.extend(suspension::suspended(suspend));
-        let started = format!(
-            "(variables.wasSuspended && !variables.isSuspended && (variables.gateKeys.size() != 0 || {}) ?\n\
-             {} : [])",
-            jobs::is_deactivated(),
-            jobs::started_by_hand(suspend)
-        );
-        ("oldObject != null", started)
+        ("oldObject != null", started(spec, suspend))
     } else {
         variables.push(holding::was_held());
         ("variables.wasHeld", ungated(&spec.kind))
@@ -88,6 +83,7 @@ pub(super) fn validating(
         refuse::problems(&[kind]),
         unheld(options, spec),
         format!("(!variables.wasMarked ? [] :\n{})", jobs::change_of_gated()),
+        late(spec),
     ];
     variables.push(variable("problems", syntax::all(problems)));
     let resource = &kind.resource;
@@ -142,6 +138,31 @@ fn suspend(path: &str) -> String {
         suspension::is_suspended(&path, "object"),
         operations.join(" +\n")
     )
+}
+
+/// CEL, a list: who starts an object. Its user may, as long as its pods are queued by themselves, before and after.
+fn started(kind: &JobKindSpec, suspend: &str) -> String {
+    let do_wait = each_set(kind, |set| {
+        format!("variables.optedInOld{set}.size() != 0 && variables.optedIn{set}.size() != 0")
+    });
+    format!(
+        "(variables.wasSuspended && !variables.isSuspended && (variables.gateKeys.size() != 0 || {} ||\n\
+         {IS_QUEUED} && !({})) ?\n\
+         {} : [])",
+        jobs::is_deactivated(),
+        do_wait.join(" && "),
+        jobs::started_by_hand(suspend)
+    )
+}
+
+/// CEL, a list: whether an object joins a queue too late. What its pods are made from is written at its creation; where it
+/// can't be suspended, at each edit.
+fn late(kind: &JobKindSpec) -> String {
+    if kind.suspend.is_none() {
+        return "[]".to_owned();
+    }
+    let late = queue::change_problems(None, None, Some(queue_label::LATE));
+    format!("(oldObject == null ? [] :\n{late})")
 }
 
 /// Has the pods of a set queued by themselves.

@@ -204,10 +204,12 @@ fn check_marks(
     problems.extend(kind.check_no_record(edit.old, edit.new));
     let is_held = reason_to_hold(edit.new, policy).is_some();
     if is_held || !is_child(edit.new, policy) {
+        let is_queued = queue_of(edit.new, policy.queue_labels()).is_some();
         problems.extend(kind.check_marks(Marking {
             old: edit.old,
             new: edit.new,
             hold: is_held.then(|| hold_of(kind, edit)),
+            is_queued: is_queued && !is_child(edit.new, policy),
         }));
     } else if let Some(old) = edit.old
         && !is_made_by_controller(edit.new, Author::of(request), policy)
