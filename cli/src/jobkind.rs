@@ -108,6 +108,7 @@ impl Check {
         }
         let is_definition = |document: &Document| schemas::is_definition(&document.value);
         let (definitions, objects): (Vec<_>, Vec<_>) = others.into_iter().partition(is_definition);
+        let is_object = |document: &Document| !rules::goes_with_job_kinds(&document.value);
         let schemas = Schemas::new(&definitions, &given)?;
         let names = self.aliases.names();
         let rules = rules::read(&job_kinds, &schemas, &names.gates);
@@ -115,6 +116,7 @@ impl Check {
             job_kinds: rules.iter().map(JobKindReport::from).collect(),
             objects: objects
                 .into_iter()
+                .filter(is_object)
                 .map(|document| {
                     let spelt = names.with_own_keys(&document.value);
                     Document {

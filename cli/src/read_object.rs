@@ -145,7 +145,7 @@ fn nobody_reads(kind: &str, rules: &[Rules]) -> Problem {
         "kind",
         kind,
         format!(
-            "no JobKind among the files reads this kind: they read {}",
+            "no JobKind reads this kind: there are JobKinds for {}",
             read.join(", ")
         ),
     )

@@ -12,6 +12,7 @@ use serde::de::DeserializeOwned;
 use serde_ignored::Path;
 use serde_json::Value;
 use sluice_crds::{GROUP, JobKind, JobKindSpec, VERSION};
+use sluice_kinds::metadata::{group_version, label};
 use sluice_kinds::{CompiledKind, Problem, QueueGates};
 
 use crate::input::Document;
@@ -45,6 +46,24 @@ pub fn is_job_kind(object: &Value) -> bool {
     let api_version = object.get("apiVersion").and_then(Value::as_str);
     object.get("kind").and_then(Value::as_str) == Some("JobKind")
         && api_version.is_some_and(|version| version.split('/').next() == Some(GROUP))
+}
+
+/// Whether `object` goes with JobKinds, and is neither one nor read by one: the role by which Sluice may touch their
+/// objects, or what kustomize reads.
+pub fn goes_with_job_kinds(object: &Value) -> bool {
+    let text = |field: &str| {
+        object
+            .get(field)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+    };
+    match (group_version(text("apiVersion")).0, text("kind")) {
+        ("kustomize.config.k8s.io", _) => true,
+        ("rbac.authorization.k8s.io", "ClusterRole") => {
+            label(object, "sluice.dev/aggregate-to-controller") == Some("true")
+        }
+        _ => false,
+    }
 }
 
 /// A kind as kubectl names it: `Job.batch`.

@@ -317,7 +317,11 @@ impl Simulate {
             );
         }
         if input.jobs.all().is_empty() {
-            problems.add_text(&"the input", "there is no job: at least one is required");
+            let none = "there is no job: at least one is required";
+            problems.add_text(&"the input", none);
+            if let Some(passed_over) = &input.passed_over {
+                problems.add_text(&"the input", passed_over);
+            }
         }
         if let Some(now) = input.now {
             self.estimate_durations(now, &mut input, &mut problems);

@@ -111,6 +111,23 @@ fn the_rules_of_jobs() {
 }
 
 #[test]
+fn what_goes_with_job_kinds_is_passed_over() {
+    for files in [
+        "-f ../../../config/samples/render/render.yaml",
+        &format!("-f {KINDS}"),
+    ] {
+        let run = check(files);
+        assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""), "{files}");
+        assert!(!run.stdout.contains("ClusterRole"), "{}", run.stdout);
+    }
+    // A role that does not go with a JobKind gives Sluice no right.
+    let role = "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: render}\nrules: []\n";
+    let run = check_with(&format!("-f {KINDS}/job.yaml -f -"), role);
+    let told = "kind: Invalid value: \"ClusterRole\": no JobKind reads this kind";
+    assert!(run.code == Some(1) && run.stdout.contains(told), "{run:?}");
+}
+
+#[test]
 fn objects_of_other_kinds_are_passed_over_if_wished() {
     let run = check(&format!(
         "-f {KINDS}/job.yaml,{KINDS}/job-role.yaml -f pipelines.yaml --ignore-other-kinds -o json"

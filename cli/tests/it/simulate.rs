@@ -242,6 +242,49 @@ fn there_must_be_something_to_play() {
 }
 
 #[test]
+fn jobs_that_name_no_queue_are_told_where_there_are_no_others() {
+    let job = |name: &str| {
+        format!("---\napiVersion: batch/v1\nkind: Job\nmetadata: {{name: {name}, namespace: a}}\n")
+    };
+    let run = |jobs: &str| {
+        with_test_files(
+            "-f ../../../../config/samples/simulate/queues.yaml -f -",
+            jobs,
+        )
+    };
+    let none = "error: the input: there is no job: at least one is required\n";
+    let one = run(&job("one"));
+    let told = "error: the input: Job \"a/one\" was skipped: it names no queue (label sluice.dev/queue-name), is inactive, or has no JobKind\n";
+    assert_eq!((one.code, one.stderr), (Some(1), format!("{none}{told}")));
+    let two = run(&(job("one") + &job("two")));
+    let told = "error: the input: 2 objects were skipped, the first Job \"a/one\": they name no queue (label sluice.dev/queue-name), are inactive, or have no JobKind\n";
+    assert_eq!((two.code, two.stderr), (Some(1), format!("{none}{told}")));
+}
+
+#[test]
+fn queues_of_kueue_are_told_by_their_version() {
+    let queue =
+        "apiVersion: kueue.x-k8s.io/v1beta2\nkind: ClusterQueue\nmetadata: {name: q}\nspec: {}\n";
+    let told = "error: STDIN, document 1, ClusterQueue \"q\": apiVersion: Unsupported value: \"kueue.x-k8s.io/v1beta2\": supported values: \"sluice.dev/v1alpha1\"\n";
+    for arguments in [
+        "-f -",
+        "-f ../../../../config/samples/simulate/queues.yaml --compare -",
+    ] {
+        let run = with_test_files(arguments, queue);
+        assert_eq!((run.code, &*run.stderr), (Some(1), told), "{arguments}");
+    }
+}
+
+#[test]
+fn what_goes_with_job_kinds_is_passed_over() {
+    let run = with_test_files(
+        "-f ../../../../config/samples/simulate/queues.yaml -f ../../../../config/samples/simulate/jobs.yaml -f ../../../../config/jobkinds --compare ../../../../config/jobkinds/kustomization.yaml",
+        "",
+    );
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+}
+
+#[test]
 fn jobs_are_taken_as_a_cluster_has_them() {
     // Workloads tell when they came and how long they ran; pods of a Deployment are admitted one by one.
     let run = with_test_files(
@@ -319,7 +362,7 @@ spec:
       containers: [{name: main, resources: {requests: {nvidia.com/gpu: 1}}}]
 "#;
 
-const NOTE: &str = "note: 1 objects were skipped: they name no queue (label sluice.dev/queue-name), are inactive, or have no JobKind\n";
+const NOTE: &str = "note: Job \"speech/nobody\" was skipped: it names no queue (label sluice.dev/queue-name), is inactive, or has no JobKind\n";
 
 const CLUSTER: &str = r#"
 apiVersion: v1

@@ -367,6 +367,25 @@ fn indexes_of_a_job_that_have_failed_for_good_give_back(
 #[case::one_of_two(json!({}), json!({"succeeded": 1}), 2)]
 #[case::both(json!({}), json!({"succeeded": 2}), 4)]
 #[case::may_be_restarted(json!({"maxRestarts": 3}), json!({"succeeded": 2}), 0)]
+#[case::no_restart_is_allowed(json!({"maxRestarts": 0}), json!({"succeeded": 2}), 4)]
+#[case::nor_without_a_number(
+    json!({"restartStrategy": "Recreate", "rules": [{"name": "host", "action": "FailJobSet"}]}),
+    json!({"succeeded": 2}),
+    4
+)]
+#[case::no_restart_is_left(json!({"maxRestarts": 1}), json!({"succeeded": 2, "restarts": 1}), 4)]
+#[case::one_is_left(json!({"maxRestarts": 2}), json!({"succeeded": 2, "restarts": 1}), 0)]
+#[case::the_last_one_has_just_begun(
+    json!({"maxRestarts": 1}),
+    json!({"succeeded": 1, "failed": 1, "restarts": 1}),
+    0
+)]
+#[case::some_restarts_do_not_count(
+    json!({"rules": [{"name": "host", "action": "RestartJobSetAndIgnoreMaxRestarts"}]}),
+    json!({"succeeded": 2}),
+    0
+)]
+#[case::in_place(json!({"restartStrategy": "InPlaceRestart"}), json!({"succeeded": 2}), 0)]
 fn jobs_of_a_jobset_that_succeeded_give_back(
     #[case] failure_policy: Value,
     #[case] status: Value,
@@ -377,9 +396,13 @@ fn jobs_of_a_jobset_that_succeeded_give_back(
         object = with(object, "/spec/failurePolicy", failure_policy);
     }
     if let Some(succeeded) = status.get("succeeded") {
-        let workers = json!({"name": "workers", "ready": 0, "succeeded": succeeded, "failed": 0,
+        let failed = status.get("failed").cloned().unwrap_or(json!(0));
+        let workers = json!({"name": "workers", "ready": 0, "succeeded": succeeded, "failed": failed,
             "active": 0, "suspended": 0});
         object = with(object, "/status/replicatedJobsStatus", json!([workers]));
+    }
+    if let Some(restarts) = status.get("restarts") {
+        object = with(object, "/status/restartsCountTowardsMax", restarts.clone());
     }
     let sets = kind("jobset")
         .pod_sets(&object, &PodDefaults::default())

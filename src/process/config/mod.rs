@@ -6,6 +6,7 @@
 mod check;
 mod file;
 mod follow;
+mod held_kinds;
 mod policies;
 
 pub use check::CheckArgs;

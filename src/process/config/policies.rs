@@ -1,23 +1,18 @@
 //! `sluice config policies`: the admission policies of the variant without webhooks, as a configuration has them.
 
-use std::collections::BTreeSet;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::Result;
 use clap::Args;
-use k8s_openapi::api::rbac::v1::ClusterRole;
-use serde::de::DeserializeOwned;
 use sluice_configuration::{Configuration, parse};
-use sluice_crds::{JobKind, QUEUE_GATE, QUEUE_NAME_LABEL};
-use sluice_webhooks::manifests::policies::{HeldKind, unknown_to_policies, yaml};
-use sluice_webhooks::manifests::{ManagedResource, Options};
+use sluice_crds::{QUEUE_GATE, QUEUE_NAME_LABEL};
+use sluice_webhooks::manifests::Options;
+use sluice_webhooks::manifests::policies::{unknown_to_policies, yaml};
 
 use crate::process::config::file::text;
-
-/// What the name of a file with the role of a JobKind ends with.
-const ROLE: &str = "-role.yaml";
+use crate::process::config::held_kinds;
 
 /// Prints the admission policies for those without webhooks, as a configuration has them: aliases of the queue label and of
 /// the queue gate, and managedNamespaces. Tells on the standard error what policies can't do, and then ends with status 1.
@@ -26,7 +21,8 @@ pub struct PoliciesArgs {
     /// The configuration file; `-` is the standard input.
     #[arg(env = "SLUICE_CONFIG", default_value = "-")]
     file: PathBuf,
-    /// The folder with the JobKinds, NAME.yaml, each with its role, NAME-role.yaml: config/jobkinds of the sources.
+    /// The folder with the JobKinds, each in a file of its own with its ClusterRole, or with that in NAME-role.yaml beside
+    /// it: config/jobkinds of the sources.
     #[arg(long, value_name = "FOLDER")]
     jobkinds: PathBuf,
     /// The namespace that Sluice runs in.
@@ -68,7 +64,11 @@ impl PoliciesArgs {
                 "Warning: queueAnnotationAliases, aliasPresets: policies don't read annotations that name a queue ({annotations}): where a queue is required, an object needs the label"
             )?;
         }
-        write!(output, "{}", yaml(&options, &kinds(&self.jobkinds)?)?)?;
+        write!(
+            output,
+            "{}",
+            yaml(&options, &held_kinds::read(&self.jobkinds)?)?
+        )?;
         Ok(ExitCode::SUCCESS)
     }
 
@@ -87,47 +87,4 @@ impl PoliciesArgs {
             ..Options::default()
         }
     }
-}
-
-/// The kinds in a folder, by their names.
-fn kinds(folder: &Path) -> Result<Vec<HeldKind>> {
-    let listed = || format!("list {}", folder.display());
-    let mut names = BTreeSet::new();
-    for entry in std::fs::read_dir(folder).with_context(listed)? {
-        let file = entry.with_context(listed)?.file_name();
-        let name = file.to_str().and_then(|file| file.strip_suffix(ROLE));
-        names.extend(name.map(str::to_owned));
-    }
-    if names.is_empty() {
-        bail!("{} has no files that end with {ROLE}", folder.display());
-    }
-    names.iter().map(|name| kind(folder, name)).collect()
-}
-
-fn kind(folder: &Path, name: &str) -> Result<HeldKind> {
-    let spec = read::<JobKind>(&folder.join(format!("{name}.yaml")))?.spec;
-    let file = folder.join(format!("{name}{ROLE}"));
-    let role: ClusterRole = read(&file)?;
-    let first = role.rules.into_iter().flatten().next();
-    let resource = first
-        .filter(|rule| rule.api_groups.iter().flatten().eq([&spec.group]))
-        .and_then(|rule| rule.resources?.into_iter().next())
-        .ok_or_else(|| {
-            let file = file.display();
-            anyhow!("{file}: the first rule must name the group and the resource of the kind")
-        })?;
-    let resource = ManagedResource {
-        group: spec.group.clone(),
-        version: spec.version.clone(),
-        resource,
-        subresources: vec!["status".to_owned()],
-        pod_metadata: Vec::new(),
-    };
-    HeldKind::new(resource, spec).map_err(|problem| anyhow!("JobKind {name}: {problem}"))
-}
-
-fn read<T: DeserializeOwned>(file: &Path) -> Result<T> {
-    let read = || format!("read {}", file.display());
-    let text = std::fs::read_to_string(file).with_context(read)?;
-    serde_saphyr::from_str(&text).with_context(read)
 }

@@ -34,7 +34,7 @@ use sluice_kinds::requests::PodDefaults;
 use self::enforcement::Enforcement;
 use self::objects::new_pod;
 pub use self::settings::is_without_namespace;
-use self::settings::{Clock, Place, Role};
+use self::settings::{Clock, Place, Role, check_version};
 pub use self::workloads::engine_id;
 use crate::input::{Document, InputError};
 use crate::read_object;
@@ -105,6 +105,8 @@ pub struct Input {
     pub has_fair_sharing: bool,
     /// What `jobkind check` would say of the objects of files that are no settings, if they are about to be created.
     pub reports: Vec<ObjectReport>,
+    /// Which objects of files were passed over, if any were.
+    pub passed_over: Option<String>,
     /// What is to be known besides.
     pub notes: Vec<String>,
 }
@@ -272,8 +274,8 @@ fn read_jobs(
     for (file, text) in &given.traces {
         reader.read(file, text, &mut input.jobs, problems);
     }
-    let note = (0 < passed_over).then(|| objects::passed_over_note(passed_over));
-    input.notes.extend(note);
+    input.passed_over = objects::passed_over_note(&passed_over);
+    input.notes.extend(input.passed_over.clone());
     Ok(())
 }
 
@@ -326,10 +328,15 @@ fn report(document: &Document, rules: &[Rules], names: &QueueNames) -> ObjectRep
 /// What is compared are queues: both plays have the same jobs.
 fn only_settings(documents: &[Document], problems: &mut Problems) {
     for document in documents {
-        if !matches!(Role::of(document), Role::Setting(_)) {
-            let text =
-                "must be a kind of queue or what queues refer to: both runs have the jobs of -f";
-            problems.add_text(&Place(document), text);
+        if matches!(Role::of(document), Role::Setting(_) | Role::Unused) {
+            continue;
+        }
+        match check_version(&document.value) {
+            Err(problem) => problems.add(&Place(document), &problem),
+            Ok(()) => problems.add_text(
+                &Place(document),
+                "must be a kind of queue or what queues refer to: both runs have the jobs of -f",
+            ),
         }
     }
 }

@@ -18,7 +18,7 @@ use sluice_kinds::{CompiledKind, Problem};
 use sluice_translate as translate;
 
 use super::annotations::{arrival, no_duration, said_duration};
-use super::settings::{Place, Role, is_pod, name_of, text};
+use super::settings::{Place, Role, check_version, is_pod, name_of, text};
 use super::workloads;
 use crate::input::Document;
 use crate::read_object;
@@ -60,9 +60,14 @@ pub struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// Reads the jobs among `documents`. Returns how many were passed over.
-    pub fn read(&self, documents: &[Document], jobs: &mut Jobs, problems: &mut Problems) -> usize {
-        let mut passed_over = 0;
+    /// Reads the jobs among `documents`. Returns those that were passed over.
+    pub fn read<'d>(
+        &self,
+        documents: &'d [Document],
+        jobs: &mut Jobs,
+        problems: &mut Problems,
+    ) -> Vec<&'d Document> {
+        let mut passed_over = Vec::new();
         for document in documents {
             let place = Place(document);
             let object = &document.value;
@@ -71,10 +76,10 @@ impl Reader<'_> {
                     .and_then(|job| self.with_duration(job))
                     .map(|job| job.into_iter().collect()),
                 Role::Job => self.job(object, jobs),
-                Role::Setting(_) | Role::JobKind | Role::Definition => continue,
+                Role::Setting(_) | Role::JobKind | Role::Unused => continue,
             };
             match read {
-                Ok(found) if found.is_empty() => passed_over += 1,
+                Ok(found) if found.is_empty() => passed_over.push(document),
                 Ok(found) => found.into_iter().for_each(|job| jobs.push(job)),
                 Err(found) => {
                     for problem in found {
@@ -107,7 +112,10 @@ impl Reader<'_> {
             Ok((_, kind)) => kind,
             Err((None, _)) if self.reads_pods && is_pod(object) => return self.pod(object, jobs),
             Err((None, _)) if self.ignores_other_kinds => return Ok(Vec::new()),
-            Err((_, problem)) => return Err(vec![problem.to_string()]),
+            Err((_, problem)) => {
+                let problem = check_version(object).err().unwrap_or(problem);
+                return Err(vec![problem.to_string()]);
+            }
         };
         let named = labels(object, self.names.labels.keys());
         let queue = match self.names.labels.read(&named) {
@@ -303,11 +311,17 @@ impl Reader<'_> {
     }
 }
 
-/// The note about objects that were skipped.
-pub fn passed_over_note(count: usize) -> String {
-    format!(
-        "{count} objects were skipped: they name no queue (label {QUEUE_NAME_LABEL}), are inactive, or have no JobKind"
-    )
+/// The note about objects that were skipped, if any were.
+pub fn passed_over_note(documents: &[&Document]) -> Option<String> {
+    let first = &documents.first()?.value;
+    let first = format!("{} {:?}", text(first, "/kind"), name_of(first));
+    let queue = format!("no queue (label {QUEUE_NAME_LABEL})");
+    Some(match documents.len() {
+        1 => format!("{first} was skipped: it names {queue}, is inactive, or has no JobKind"),
+        count => format!(
+            "{count} objects were skipped, the first {first}: they name {queue}, are inactive, or have no JobKind"
+        ),
+    })
 }
 
 /// The note about devices that are not counted, if any are.

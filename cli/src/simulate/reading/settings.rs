@@ -18,7 +18,7 @@ use sluice_kinds::metadata::group_version;
 use sluice_translate as translate;
 
 use crate::input::Document;
-use crate::rules::strict;
+use crate::rules::{goes_with_job_kinds, strict};
 use crate::simulate::problem::Problems;
 use crate::simulate::quotas::Quotas;
 
@@ -29,8 +29,8 @@ pub enum Role {
     Setting(Setting),
     /// It says how objects are read.
     JobKind,
-    /// It is the schema of a kind, which a simulation has no use for.
-    Definition,
+    /// It goes with a JobKind, as the schema of its kind: a simulation has no use for it.
+    Unused,
     /// It is the record of a job.
     Workload,
     /// It is a job, or nothing that is known.
@@ -70,12 +70,22 @@ impl Role {
             ("", "Namespace") => Setting::Namespace,
             (GROUP, "JobKind") => return Self::JobKind,
             (GROUP, "Workload") => return Self::Workload,
-            ("apiextensions.k8s.io", "CustomResourceDefinition") => return Self::Definition,
+            ("apiextensions.k8s.io", "CustomResourceDefinition") => return Self::Unused,
+            _ if goes_with_job_kinds(&document.value) => return Self::Unused,
             _ => return Self::Job,
         };
         Self::Setting(setting)
     }
 }
+
+/// The settings that Kueue has by the same names.
+const KUEUES: [&str; 5] = [
+    "ResourceFlavor",
+    "Cohort",
+    "ClusterQueue",
+    "LocalQueue",
+    "WorkloadPriorityClass",
+];
 
 /// Where an object is: its file, the document, its kind and name.
 #[derive(Debug)]
@@ -109,12 +119,13 @@ pub fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
         .unwrap_or_default()
 }
 
-/// Whether an object of Sluice's own group is of the version that is known.
+/// Whether an object of Sluice's own group, or of a kind that Kueue has by the same name, is of the version that is known.
 pub fn check_version(object: &Value) -> Result<(), Problem> {
     let api_version = text(object, "/apiVersion");
     let known = format!("{GROUP}/{VERSION}");
     let (group, _) = group_version(api_version);
-    if group != GROUP || api_version == known {
+    let is_kueues = group == "kueue.x-k8s.io" && KUEUES.contains(&text(object, "/kind"));
+    if group != GROUP && !is_kueues || api_version == known {
         return Ok(());
     }
     let problem = Problem::not_supported("apiVersion", api_version, &[&known]);
@@ -125,7 +136,7 @@ pub fn check_version(object: &Value) -> Result<(), Problem> {
 pub fn is_without_namespace(document: &Document) -> bool {
     match Role::of(document) {
         Role::Setting(setting) => setting != Setting::LocalQueue,
-        Role::JobKind | Role::Definition => true,
+        Role::JobKind | Role::Unused => true,
         Role::Workload | Role::Job => false,
     }
 }

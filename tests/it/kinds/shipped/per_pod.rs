@@ -53,6 +53,9 @@ pub(super) async fn all(scene: &Scene<'_>) -> Result<()> {
         .context("a RayCluster by the pod")?;
     bare_workflow(scene).await.context("a bare Workflow")?;
     gated_workflow(scene).await.context("a gated Workflow")?;
+    deleting_artifacts(scene)
+        .await
+        .context("a pod that deletes artifacts")?;
     stop(scene, "sparkapplication", "None").await?;
     for is_queued in [true, false] {
         let what = || format!("a gated SparkApplication, queued: {is_queued}");
@@ -108,6 +111,23 @@ async fn gated_workflow(scene: &Scene<'_>) -> Result<()> {
         .see("gated", "released", |o| o["spec"]["suspend"] == false)
         .await?;
     Ok(())
+}
+
+/// Argo's pods that delete artifacts have metadata of their own, and an owner that no JobKind is for: a queue that is named
+/// there has them wait.
+async fn deleting_artifacts(scene: &Scene<'_>) -> Result<()> {
+    let mut workflow = sample("workflow")?;
+    workflow["metadata"]["name"] = json!("deleting");
+    workflow["spec"]["artifactGC"] = json!({"strategy": "OnWorkflowCompletion",
+        "podMetadata": {"labels": {(QUEUE_NAME_LABEL): "workflow"}}});
+    let created = Objects::like(scene, &workflow).create(&workflow).await?;
+    let metadata = From::Metadata("/spec/artifactGC/podMetadata");
+    let mut deleting = pod(&created, "deleting-artgc", metadata)?;
+    deleting["metadata"]["ownerReferences"][0]["kind"] = json!("WorkflowArtifactGCTask");
+    let born = scene.create(&deleting).await?;
+    ensure!(gates(&born) == [QUEUE_GATE], "{born}");
+    scene.delete("Pod", "deleting-artgc").await?;
+    scene.see_gone("Pod", "deleting-artgc").await
 }
 
 /// It has no suspend field, and only the metadata of its pods is in it: its gates hold these, also without a queue, and
