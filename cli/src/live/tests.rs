@@ -12,7 +12,7 @@ use kube::client::Body;
 use serde_json::{Value, json};
 use sluice_crds::{ClusterQueue, Cohort, LocalQueue, Workload};
 
-use super::jobs::{Called, State, jobs, meant};
+use super::jobs::{Called, Job, State, jobs, meant};
 use super::queues::trees;
 use super::{list, status};
 use crate::rules::queue_names::QueueNames;
@@ -49,6 +49,29 @@ pub fn with_a_pod_of_kueue() -> Client {
         Ok::<_, Infallible>(Response::new(Body::from(body.into_bytes())))
     });
     Client::new(service, "default")
+}
+
+/// A job that waits in LocalQueue main of namespace blue.
+pub(super) fn waiting(kind: &str, name: &str, workload: Option<&str>) -> Job {
+    Job {
+        namespace: "blue".to_owned(),
+        group: "batch".to_owned(),
+        kind: kind.to_owned(),
+        name: name.to_owned(),
+        workload: workload.map(str::to_owned),
+        queue: "main".to_owned(),
+        state: State::Pending,
+        priority: 0,
+        place: None,
+        pending: None,
+        ahead: None,
+        since: None,
+        reason: String::new(),
+        message: String::new(),
+        start: None,
+        no_estimate: None,
+        order: (0, String::new()),
+    }
 }
 
 /// An object is in one namespace.

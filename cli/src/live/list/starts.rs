@@ -166,28 +166,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-
-    fn waiting(name: &str) -> Job {
-        Job {
-            namespace: "blue".to_owned(),
-            group: "batch".to_owned(),
-            kind: "Job".to_owned(),
-            name: name.to_owned(),
-            workload: Some(format!("{name}-1")),
-            queue: "main".to_owned(),
-            state: State::Pending,
-            priority: 0,
-            place: None,
-            pending: None,
-            ahead: None,
-            since: None,
-            reason: String::new(),
-            message: String::new(),
-            start: None,
-            no_estimate: None,
-            order: (0, String::new()),
-        }
-    }
+    use crate::live::tests::waiting;
 
     fn refused(what: &str) -> Value {
         json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 403, "reason": "Forbidden",
@@ -207,7 +186,7 @@ mod tests {
             async { Ok::<_, Infallible>(response.unwrap()) }
         });
         let client = Client::new(service, "default");
-        let mut jobs = [waiting("a"), waiting("b")];
+        let mut jobs = ["a", "b"].map(|name| waiting("Job", name, Some(name)));
         let told = estimate_starts(&client, &mut jobs, &assumed, &mut |_| Ok(())).await;
         told.unwrap();
         jobs.map(|job| job.no_estimate).to_vec()

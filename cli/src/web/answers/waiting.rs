@@ -141,6 +141,14 @@ impl QueueName {
 }
 
 impl Pending {
+    /// What it is told from others by: a pod that is admitted by itself may have the name of a Workload.
+    fn key(&self) -> (String, String, bool) {
+        let Metadata { name, namespace } = self.metadata.clone();
+        let job = self.job.as_ref();
+        let is_pod = job.is_some_and(|job| job.kind == "Pod" && job.name == name);
+        (namespace, name, is_pod)
+    }
+
     fn into_waiter(self, is_local: bool) -> Waiter {
         let Metadata { name, namespace } = self.metadata;
         let (group, kind, name) = match self.job {
@@ -194,7 +202,7 @@ impl Viewer {
         let mut nodes = nodes.into_iter().filter(|node| node.kind == "ClusterQueue");
         let node = nodes.find(|node| Some(&node.name) == name.as_ref());
         let is_local = matches!(queue, QueueName::Local(..));
-        let told = all_pending::<Pending>(&self.client, &queue.path(), LISTED_MAX).await;
+        let told = all_pending(&self.client, &queue.path(), LISTED_MAX, Pending::key).await;
         let is_nowhere = node.is_none() && own.is_empty();
         let (total, pending) = match told {
             Ok((total, pending)) => {
