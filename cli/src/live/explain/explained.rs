@@ -4,12 +4,11 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
-use kube::api::Api;
 use kube::core::ApiResource;
 use kube::{Client, ResourceExt as _};
 use serde::Serialize;
 use serde_json::Value;
-use sluice_crds::{ClusterQueue, ConditionType, Workload};
+use sluice_crds::{ConditionType, Workload};
 use sluice_kinds::gates::{self, GateState};
 use sluice_kinds::view::LabelledQueue;
 
@@ -17,11 +16,12 @@ use super::super::jobs::{Called, Job, KindNames, State};
 use super::super::list::{Objects, total_pending};
 use super::super::listed::{self, Unseen};
 use super::super::outcome::LiveError;
-use super::super::queues::{Node, trees};
+use super::super::queues::Node;
+use super::super::status;
 use super::answer::QueuePlace;
 use super::events::last_event;
 use super::requests::{Requests, of_pod, of_workload};
-use crate::cluster::{ClusterError, POD_GROUP, Tell, Told, answer};
+use crate::cluster::{ClusterError, POD_GROUP, Tell, Told};
 use crate::rules::queue_names::QueueNames;
 use crate::simulate::Estimate;
 
@@ -137,7 +137,7 @@ pub async fn explained(
     let cluster_queue = cluster_queue.map(|queue| queue.spec.cluster_queue.clone());
     let queue = match &cluster_queue {
         Some(name) => {
-            let found = queue(client, name).await;
+            let found = status::cluster_queue(client, name).await;
             or_note("how its ClusterQueue stands", found, tell)?
         }
         None => None,
@@ -196,15 +196,6 @@ pub(super) fn or_note<T: Default>(
             Ok(T::default())
         }
     }
-}
-
-/// How a ClusterQueue stands; none if there is no such.
-async fn queue(client: &Client, name: &str) -> Result<Option<Node>, ClusterError> {
-    let api: Api<ClusterQueue> = Api::all(client.clone());
-    let found = answer("read the ClusterQueue", api.get_opt(name)).await?;
-    let nodes = found.map_or_else(Vec::new, |queue| trees(&[queue], &[]));
-    let node = nodes.into_iter().find(|node| node.kind == "ClusterQueue");
-    Ok(node.map(|node| Node { depth: 0, ..node }))
 }
 
 /// What visibility.sluice.dev says about a job. Of one that gates hold there is no more to say.

@@ -197,10 +197,13 @@ impl Viewer {
             QueueName::Cluster(name) => Some(name.clone()),
             QueueName::Local(..) => own.first().map(|own| own.spec.cluster_queue.clone()),
         };
-        let nodes = status::nodes(&self.client, &mut problems.tell()).await;
-        let nodes = problems.or_nothing("the ClusterQueue", nodes)?;
-        let mut nodes = nodes.into_iter().filter(|node| node.kind == "ClusterQueue");
-        let node = nodes.find(|node| Some(&node.name) == name.as_ref());
+        let node = match &name {
+            Some(name) => {
+                let found = status::node(&self.client, name, &mut problems.tell()).await;
+                problems.or_nothing("the ClusterQueue", found)?
+            }
+            None => None,
+        };
         let is_local = matches!(queue, QueueName::Local(..));
         let told = all_pending(&self.client, &queue.path(), LISTED_MAX, Pending::key).await;
         let is_nowhere = node.is_none() && own.is_empty();
