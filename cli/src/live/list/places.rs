@@ -57,17 +57,26 @@ impl Pending {
 }
 
 /// Gives each pending job its place and its priority in its queue, as the API tells, and brings them into that order.
-/// Returns the note about the queues that are not asked about, if there are too many.
+/// Of each queue it is asked about the first `most`. Returns the note about the queues that are not asked about, if there are
+/// too many.
 ///
 /// # Errors
 /// Why the API does not tell; then the jobs after that keep the places that were counted here.
-pub async fn tell_places(client: &Client, jobs: &mut [Job]) -> Result<Option<String>, Unseen> {
-    let told = place_all(client, jobs).await;
+pub async fn tell_places(
+    client: &Client,
+    jobs: &mut [Job],
+    most: usize,
+) -> Result<Option<String>, Unseen> {
+    let told = place_all(client, jobs, most).await;
     sort(jobs);
     told
 }
 
-async fn place_all(client: &Client, jobs: &mut [Job]) -> Result<Option<String>, Unseen> {
+async fn place_all(
+    client: &Client,
+    jobs: &mut [Job],
+    most: usize,
+) -> Result<Option<String>, Unseen> {
     let pending = jobs.iter().filter(|job| job.is_queued());
     let queues: BTreeSet<(String, String)> = pending
         .map(|job| (job.namespace.clone(), job.queue.clone()))
@@ -76,13 +85,14 @@ async fn place_all(client: &Client, jobs: &mut [Job]) -> Result<Option<String>, 
     for (namespace, queue) in queues.into_iter().take(QUEUES_MAX) {
         let path = format!("namespaces/{namespace}/localqueues/{queue}");
         let key = |one: &Pending| (one.is_pod(), one.metadata.name.clone());
-        let found: Vec<Pending> = match all_pending(client, &path, usize::MAX, key).await {
-            // A job may name a queue that is not there.
-            Err(Unseen::NotFound(why)) if why.contains("not found") => Vec::new(),
-            other => other?.1,
-        };
+        let (total, found): (usize, Vec<Pending>) =
+            match all_pending(client, &path, most, key).await {
+                // A job may name a queue that is not there.
+                Err(Unseen::NotFound(why)) if why.contains("not found") => (0, Vec::new()),
+                other => other?,
+            };
         let of_queue = |job: &&mut Job| job.namespace == namespace && job.queue == queue;
-        place(&found, jobs.iter_mut().filter(of_queue));
+        place(total, &found, jobs.iter_mut().filter(of_queue));
     }
     Ok((0 < left_out).then(|| {
         format!(
@@ -155,7 +165,7 @@ async fn pages<T: DeserializeOwned, K: Ord>(
 
 /// Gives the jobs of a LocalQueue their places, if they are in the list, and takes those away that were counted here: the
 /// two may not be mixed.
-fn place<'a>(found: &[Pending], jobs: impl Iterator<Item = &'a mut Job>) {
+fn place<'a>(total: usize, found: &[Pending], jobs: impl Iterator<Item = &'a mut Job>) {
     let mut pods = BTreeMap::new();
     let mut workloads = BTreeMap::new();
     for pending in found {
@@ -174,7 +184,7 @@ fn place<'a>(found: &[Pending], jobs: impl Iterator<Item = &'a mut Job>) {
         };
         if let Some(pending) = pending {
             job.place = Some(pending.position_in_local_queue.saturating_add(1));
-            job.pending = Some(found.len());
+            job.pending = Some(total);
             job.ahead = Some(pending.position_in_cluster_queue);
             job.priority = pending.priority.unwrap_or(job.priority);
             // Of a pod that is admitted by itself no object says it.
@@ -250,7 +260,7 @@ mod tests {
                 ..job("Job", "a", Some("a-1"))
             };
             let mut jobs: Vec<Job> = (0..queues).map(of_queue).collect();
-            tell_places(&client, &mut jobs).await.unwrap()
+            tell_places(&client, &mut jobs, usize::MAX).await.unwrap()
         };
         assert_eq!(told(QUEUES_MAX).await, None);
         assert_eq!(
@@ -281,7 +291,7 @@ mod tests {
             job("PodGroup", "crew", Some("crew-pod-group")),
             new,
         ];
-        place(&found, jobs.iter_mut());
+        place(found.len(), &found, jobs.iter_mut());
         let places: Vec<_> = jobs.iter().map(|job| (job.place, job.ahead)).collect();
         assert_eq!(
             places,
