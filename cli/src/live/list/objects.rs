@@ -381,6 +381,6 @@ mod tests {
         let after = peak();
         println!("three lists of 2000 pods of 256 KiB: from {before} MiB to {after} MiB");
         assert_eq!(kept, [2000; 3]);
-        assert!(after - before < 100, "{after}");
+        assert!(after < 200, "{after}");
     }
 }
