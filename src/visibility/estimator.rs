@@ -87,8 +87,8 @@ impl Estimator {
             None => None,
         };
         let Some(estimates) = estimates else {
-            let none = Err(NoEstimate::NotQueued);
-            return Ok(StartEstimate::new(&stated, clock::wall(), 0, none));
+            let (now, none) = (clock::wall(), Err(NoEstimate::NotQueued));
+            return Ok(StartEstimate::new(&stated, now, now, 0, none));
         };
         let Estimates {
             taken,
@@ -96,7 +96,14 @@ impl Estimator {
             ..
         } = *estimates;
         let answer = estimates.answer(&stated.id);
-        Ok(StartEstimate::new(&stated, taken, finished_jobs, answer))
+        let answered = clock::wall();
+        Ok(StartEstimate::new(
+            &stated,
+            taken,
+            answered,
+            finished_jobs,
+            answer,
+        ))
     }
 
     /// The estimates for a tree, this workload among them if it is one of its jobs. None if there is no such tree.

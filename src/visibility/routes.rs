@@ -1,7 +1,9 @@
 //! The paths of the API: which queue or workload is asked for, and the answer.
 
-use axum::extract::{Path, RawQuery, State};
+use axum::extract::rejection::PathRejection;
+use axum::extract::{FromRequestParts, Path, RawQuery, State};
 use axum::http::HeaderMap;
+use axum::http::request::Parts;
 use axum::response::Response;
 use axum::routing::{MethodRouter, get};
 use axum::{Json, Router};
@@ -64,10 +66,10 @@ pub fn router(
         .route(&of_local_queue, get(local_queue))
         .route(&format!("{root}/cohorts/{{name}}/tree"), get(cohort_tree))
         .route(&format!("{root}/clusterqueues/{{name}}/tree"), get(tree))
-        .route(&format!("{workload_path}/explanation"), get(workload))
-        .route(&format!("{pod_path}/explanation"), get(pod))
-        .route(&format!("{workload_path}/estimate"), get(workload_start))
-        .route(&format!("{pod_path}/estimate"), get(pod_start))
+        .route(&format!("{workload_path}/explanation"), get(explanation))
+        .route(&format!("{pod_path}/explanation"), get(explanation))
+        .route(&format!("{workload_path}/estimate"), get(estimate))
+        .route(&format!("{pod_path}/estimate"), get(estimate))
         .fallback(|| async { Problem::NoSuchPath })
         .method_not_allowed_fallback(|| async { Problem::Method })
         .with_state(Reception {
@@ -112,47 +114,36 @@ async fn local_queue(
     reception.pending(&caller, &form, place, query).await
 }
 
-async fn workload(
+/// Whom a path is about: `namespaces/NAMESPACE/RESOURCE/NAME/SUBRESOURCE`.
+impl<S: Send + Sync> FromRequestParts<S> for WorkloadRef {
+    type Rejection = PathRejection;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, PathRejection> {
+        let path = Path::<(String, String)>::from_request_parts(parts, state).await?;
+        let Path((namespace, name)) = path;
+        let (namespace, name) = (namespace.into(), name.into());
+        Ok(match parts.uri.path().rsplit('/').nth(2) {
+            Some("pods") => Self::Pod { namespace, name },
+            _ => Self::Workload { namespace, name },
+        })
+    }
+}
+
+async fn explanation(
     State(reception): State<Reception>,
     caller: Caller,
     form: Form,
-    Path((namespace, name)): Path<(String, String)>,
+    named: WorkloadRef,
 ) -> Result<Response, Problem> {
-    let (namespace, name) = (namespace.into(), name.into());
-    let named = WorkloadRef::Workload { namespace, name };
     reception.explain(&caller, &form, named).await
 }
 
-async fn pod(
+async fn estimate(
     State(reception): State<Reception>,
     caller: Caller,
     form: Form,
-    Path((namespace, name)): Path<(String, String)>,
+    named: WorkloadRef,
 ) -> Result<Response, Problem> {
-    let (namespace, name) = (namespace.into(), name.into());
-    let named = WorkloadRef::Pod { namespace, name };
-    reception.explain(&caller, &form, named).await
-}
-
-async fn workload_start(
-    State(reception): State<Reception>,
-    caller: Caller,
-    form: Form,
-    Path((namespace, name)): Path<(String, String)>,
-) -> Result<Response, Problem> {
-    let (namespace, name) = (namespace.into(), name.into());
-    let named = WorkloadRef::Workload { namespace, name };
-    reception.estimate(&caller, &form, named).await
-}
-
-async fn pod_start(
-    State(reception): State<Reception>,
-    caller: Caller,
-    form: Form,
-    Path((namespace, name)): Path<(String, String)>,
-) -> Result<Response, Problem> {
-    let (namespace, name) = (namespace.into(), name.into());
-    let named = WorkloadRef::Pod { namespace, name };
     reception.estimate(&caller, &form, named).await
 }
 

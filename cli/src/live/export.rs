@@ -1,5 +1,6 @@
 //! The queues and jobs of a cluster as documents, for the simulation to play.
 
+use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::{LimitRange, Namespace, Pod};
@@ -45,23 +46,25 @@ pub fn export(
 ) -> Result<Seen, LiveError> {
     let exported = async {
         let cluster = Cluster::connect(connection).await?;
-        export_with(&cluster.client, besides, tell).await
+        export_with(&cluster.client, besides, usize::MAX, tell).await
     };
     run(exported).map_err(LiveError::NoRuntime)?
 }
 
-/// The same with a client.
+/// The same with a client. What is read takes so much memory at most.
 ///
 /// # Errors
 /// The API server refuses one of them, or does not answer.
 pub async fn export_with(
     client: &Client,
     besides: Besides,
+    bytes_max: usize,
     tell: &mut Tell<'_>,
 ) -> Result<Seen, LiveError> {
     let mut reading = Reading {
         client,
         documents: Vec::new(),
+        bytes_left: bytes_max,
         told: Instant::now(),
     };
     let at = Timestamp::now().as_millisecond();
@@ -135,6 +138,8 @@ pub async fn pod_defaults(
 struct Reading<'a> {
     client: &'a Client,
     documents: Vec<Document>,
+    /// How much memory more of them may take.
+    bytes_left: usize,
     /// When it was last told how far it is.
     told: Instant,
 }
@@ -152,31 +157,37 @@ impl Reading<'_> {
             params = params.labels(labels);
         }
         let what = format!("list {}", resource.plural);
-        pages::each(&what, &api, params, |page| {
-            for object in page {
-                // Of all kinds and pages: it is all that tells one object from another in a message.
-                let number = self.documents.len() + 1;
-                self.documents.push(document(object, resource, number)?);
-            }
+        pages::each(&what, &api, params, |written| {
+            // Of all kinds and pages: it is all that tells one object from another in a message.
+            let number = self.documents.len() + 1;
+            let document = document(written, resource, number)?;
+            let bytes = bytes_of(&document.value);
+            let left = self.bytes_left.checked_sub(bytes);
+            self.bytes_left = left.ok_or(LiveError::TooMuch)?;
+            self.documents.push(document);
             if PROGRESS < self.told.elapsed() {
                 let count = self.documents.len();
                 let text = format!("reading the cluster: {count} objects so far");
                 tell(Told::Note(text))?;
                 self.told = Instant::now();
             }
-            Ok(())
+            Ok(ControlFlow::Continue(()))
         })
         .await
     }
 }
 
 fn document(
-    object: DynamicObject,
+    written: pages::Written<'_>,
     resource: &ApiResource,
     number: usize,
 ) -> Result<Document, LiveError> {
+    let unreadable = |error: serde_json::Error| LiveError::Unprintable(error.to_string());
+    let mut object: DynamicObject = written.read().map_err(unreadable)?;
+    // Nothing asks who wrote what, and it may be most of an object.
+    object.metadata.managed_fields = None;
     let value = serde_json::to_value(object);
-    let mut value = value.map_err(|error| LiveError::Unprintable(error.to_string()))?;
+    let mut value = value.map_err(unreadable)?;
     if let Value::Object(fields) = &mut value {
         fields.insert("apiVersion".to_owned(), resource.api_version.clone().into());
         fields.insert("kind".to_owned(), resource.kind.clone().into());
@@ -186,6 +197,23 @@ fn document(
         place: format!("object {number}"),
         value,
     })
+}
+
+/// What a value takes of memory. Maps have nodes of a fixed size.
+fn bytes_of(value: &Value) -> usize {
+    const NODE: usize = 11 * (size_of::<String>() + size_of::<Value>());
+    let own = match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+        Value::String(text) => text.len(),
+        Value::Array(items) => items.iter().map(bytes_of).sum(),
+        Value::Object(fields) => {
+            let fields = fields.iter();
+            let nodes = fields.len().div_ceil(5).saturating_mul(NODE);
+            let texts = fields.map(|(name, value)| name.len().saturating_add(bytes_of(value)));
+            nodes.saturating_add(texts.sum())
+        }
+    };
+    own.saturating_add(size_of::<Value>())
 }
 
 #[cfg(test)]
@@ -210,6 +238,7 @@ mod tests {
         let mut reading = Reading {
             client: &client,
             documents: Vec::new(),
+            bytes_left: usize::MAX,
             told: Instant::now(),
         };
         let resources = [
@@ -219,6 +248,19 @@ mod tests {
         for resource in &resources {
             reading.add(resource, None, &mut |_| Ok(())).await.unwrap();
         }
+        // The third one is too much.
+        let two = reading.documents.iter();
+        let two = two.take(2).map(|document| bytes_of(&document.value)).sum();
+        let mut bounded = Reading {
+            client: &client,
+            documents: Vec::new(),
+            bytes_left: two,
+            told: Instant::now(),
+        };
+        let [first, second] = resources.each_ref();
+        bounded.add(first, None, &mut |_| Ok(())).await.unwrap();
+        let more = bounded.add(second, None, &mut |_| Ok(())).await;
+        assert!(matches!(more, Err(LiveError::TooMuch)) && bounded.documents.len() == 2);
         let places: Vec<_> = (reading.documents.iter())
             .map(|document| document.place.as_str())
             .collect();

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use sluice_crds::{HELD_ANNOTATION, StopPolicy, Workload};
 use sluice_kinds::HeldMark;
 
-use super::jobs::{Called, group_of, is_admitted_alone, meant};
+use super::jobs::{Called, Job, group_of, is_admitted_alone, meant, of_workload};
 use super::listed::list;
 use super::outcome::{EXIT_CODES_OF_ONE, Ended, LiveError, object_name};
 use crate::cluster::{
@@ -291,7 +291,8 @@ async fn activate(
     let (cluster, namespace) = connect(target).await?;
     let (group, kind) = kind_of(&cluster.client, kind).await?;
     let workloads: Vec<Workload> = list(&cluster.client, Some(&namespace), None, tell).await?;
-    let (group, kind, name) = meant(&workloads, (&group, &kind), name);
+    let jobs: Vec<Job> = workloads.iter().map(of_workload).collect();
+    let (group, kind, name) = meant(&jobs, (&group, &kind), name);
     let called = Called {
         group: Some(&group),
         kind: &kind,

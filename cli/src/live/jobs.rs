@@ -86,15 +86,8 @@ pub struct Job {
     pub order: (i64, String),
 }
 
-/// All jobs of these Workloads, pods and gated objects, in the order of their queues.
-pub fn jobs(
-    workloads: &[Workload],
-    queues: &[LocalQueue],
-    pods: &[Pod],
-    names: &QueueNames,
-) -> Vec<Job> {
-    let mut jobs: Vec<Job> = workloads.iter().map(of_workload).collect();
-    jobs.extend(pods.iter().filter_map(|pod| of_pod(pod, names)));
+/// These jobs of Workloads and pods and the objects that gates hold, in the order of their queues.
+pub fn jobs(mut jobs: Vec<Job>, queues: &[LocalQueue]) -> Vec<Job> {
     // The pods and Workloads of gated objects are listed themselves.
     let name = |job: &Job| [&job.namespace, &job.group, &job.kind, &job.name].map(Clone::clone);
     let listed: BTreeSet<[String; 4]> = jobs.iter().map(name).collect();
@@ -171,19 +164,18 @@ impl KindNames {
 }
 
 /// The API group, the kind and the name of what is meant by these: of a Workload, as `kubectl get workloads.sluice.dev` shows it, of
-/// what it stands for.
-pub fn meant(
-    workloads: &[Workload],
+/// the job that it stands for.
+pub fn meant<'a>(
+    jobs: impl IntoIterator<Item = &'a Job>,
     (group, kind): (&str, &str),
     name: &str,
 ) -> (String, String, String) {
-    let mut workloads = workloads.iter();
     let is_workload = group == GROUP && kind == Workload::kind(&());
-    let found = workloads.find(|workload| is_workload && workload.name_any() == name);
-    found.map_or_else(
-        || (group.to_owned(), kind.to_owned(), name.to_owned()),
-        owner,
-    )
+    let mut jobs = jobs.into_iter().filter(|_| is_workload);
+    match jobs.find(|job| job.workload.as_deref() == Some(name)) {
+        Some(job) => (job.group.clone(), job.kind.clone(), job.name.clone()),
+        None => (group.to_owned(), kind.to_owned(), name.to_owned()),
+    }
 }
 
 fn controller(workload: &Workload) -> Option<&OwnerReference> {
@@ -217,7 +209,8 @@ fn owner(workload: &Workload) -> (String, String, String) {
     }
 }
 
-fn of_workload(workload: &Workload) -> Job {
+/// The job that a Workload stands for.
+pub fn of_workload(workload: &Workload) -> Job {
     let status = workload.status.as_ref();
     let holds = status.is_some_and(|status| status.admission.is_some());
     let conditions = status.map(|status| status.conditions.as_slice());
@@ -280,7 +273,7 @@ fn of_workload(workload: &Workload) -> Job {
 
 /// The name of the group that a pod is admitted with, if it is a member of one.
 pub fn group_of(pod: &Pod, names: &QueueNames) -> Option<String> {
-    match view_of(pod, names)?.mode {
+    match read(pod, names)?.1.mode {
         PodMode::Group(Ok(group)) => Some(group.name.to_string()),
         PodMode::Group(Err(_)) | PodMode::Single | PodMode::Child => None,
     }
@@ -288,28 +281,21 @@ pub fn group_of(pod: &Pod, names: &QueueNames) -> Option<String> {
 
 /// Whether a pod is queued that no Workload stands for, also if it names its queue by an alias that is not known here.
 pub fn is_admitted_alone(pod: &Pod, names: &QueueNames) -> bool {
-    let is_queued = of_pod(pod, names).is_some_and(|job| job.state != State::Finished);
-    is_queued || 0 < of_unknown_queues(std::slice::from_ref(pod), names)
+    read(pod, names).is_some_and(|(json, view)| {
+        let is_queued = of_pod(pod, &view).is_some_and(|job| job.state != State::Finished);
+        is_queued || has_unknown_queue(&json, &view)
+    })
 }
 
-/// How many pods ask for a queue by a name that is not known here.
-pub fn of_unknown_queues(pods: &[Pod], names: &QueueNames) -> usize {
-    let is_so = |pod: &&Pod| {
-        let pod = serde_json::to_value(pod);
-        pod.is_ok_and(|pod| has_unknown_queue(&pod, &names.read(&pod)))
-    };
-    pods.iter().filter(is_so).count()
-}
-
-/// What a pod says, as the controller reads it.
-pub fn view_of(pod: &Pod, names: &QueueNames) -> Option<PodView> {
+/// What a pod says, as the controller reads it, with the object.
+pub fn read(pod: &Pod, names: &QueueNames) -> Option<(Value, PodView)> {
     let json: Value = serde_json::to_value(pod).ok()?;
-    Some(names.read(&json))
+    let view = names.read(&json);
+    Some((json, view))
 }
 
 /// A pod that is admitted by itself.
-fn of_pod(pod: &Pod, names: &QueueNames) -> Option<Job> {
-    let view = view_of(pod, names)?;
+pub fn of_pod(pod: &Pod, view: &PodView) -> Option<Job> {
     let (PodMode::Single, LabelledQueue::Named(queue)) = (&view.mode, &view.queue) else {
         return None;
     };

@@ -2,6 +2,7 @@
 //! visibility.sluice.dev says, or why not.
 
 use std::fmt::Debug;
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use kube::api::{Api, DynamicObject, ListParams};
@@ -32,6 +33,30 @@ pub async fn list<K>(
 where
     K: Resource<DynamicType = ()> + DeserializeOwned + Debug,
 {
+    let mut all = Vec::new();
+    each(client, namespace, labels, tell, |object| {
+        all.push(object);
+        ControlFlow::Continue(())
+    })
+    .await?;
+    Ok(all)
+}
+
+/// Hands on the objects of a kind in a namespace, or in all, one by one, until `take` breaks off: so nothing is kept of them
+/// but what it keeps.
+///
+/// # Errors
+/// The API server refuses or does not answer.
+pub async fn each<K>(
+    client: &Client,
+    namespace: Option<&str>,
+    labels: Option<&str>,
+    tell: &mut Tell<'_>,
+    mut take: impl FnMut(K) -> ControlFlow<()>,
+) -> Result<(), LiveError>
+where
+    K: Resource<DynamicType = ()> + DeserializeOwned + Debug,
+{
     let resource = ApiResource::erase::<K>(&());
     let api: Api<DynamicObject> = match namespace {
         Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
@@ -41,18 +66,22 @@ where
     if let Some(labels) = labels {
         params = params.labels(labels);
     }
-    let mut all = Vec::new();
-    for object in pages::list(&format!("list {}", resource.plural), &api, params).await? {
-        let name = object.name_any();
-        match object.try_parse::<K>() {
-            Ok(object) => all.push(object),
-            Err(error) => {
-                let kind = &resource.kind;
-                tell(Told::Note(format!("can't read the {kind} {name}: {error}")))?;
-            }
+    let what = format!("list {}", resource.plural);
+    pages::each(&what, &api, params, |written| match written.read::<K>() {
+        Ok(mut object) => {
+            // Nothing asks who wrote what, and it may be most of an object.
+            object.meta_mut().managed_fields = None;
+            Ok(take(object))
         }
-    }
-    Ok(all)
+        Err(error) => {
+            let kind = &resource.kind;
+            let named = written.read::<DynamicObject>();
+            let name = named.map_or_else(|_| String::new(), |object| object.name_any());
+            tell(Told::Note(format!("can't read the {kind} {name}: {error}")))?;
+            Ok(ControlFlow::Continue(()))
+        }
+    })
+    .await
 }
 
 /// What was listed; nothing, and a note that `what` is left out, if the caller may not list it.

@@ -90,6 +90,11 @@ pub enum LiveError {
     /// The cluster does not answer what is asked for.
     #[error(transparent)]
     Cluster(#[from] ClusterError),
+    /// The cluster has more than may be read of it here.
+    #[error(
+        "the queues and jobs of the cluster are more than can be read here; the plugin on your own machine has no such limit"
+    )]
+    TooMuch,
     /// The result can't be printed in the form that was asked for.
     #[error("can't print the result: {0}")]
     Unprintable(String),

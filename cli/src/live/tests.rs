@@ -12,7 +12,7 @@ use kube::client::Body;
 use serde_json::{Value, json};
 use sluice_crds::{ClusterQueue, Cohort, LocalQueue, Workload};
 
-use super::jobs::{Called, State, jobs, meant};
+use super::jobs::{Called, Job, State, jobs as in_order, meant, of_pod, of_workload, read};
 use super::queues::trees;
 use super::{list, status};
 use crate::rules::queue_names::QueueNames;
@@ -49,6 +49,42 @@ pub fn with_a_pod_of_kueue() -> Client {
         Ok::<_, Infallible>(Response::new(Body::from(body.into_bytes())))
     });
     Client::new(service, "default")
+}
+
+/// A job that waits in LocalQueue main of namespace blue.
+pub(super) fn waiting(kind: &str, name: &str, workload: Option<&str>) -> Job {
+    Job {
+        namespace: "blue".to_owned(),
+        group: "batch".to_owned(),
+        kind: kind.to_owned(),
+        name: name.to_owned(),
+        workload: workload.map(str::to_owned),
+        queue: "main".to_owned(),
+        state: State::Pending,
+        priority: 0,
+        place: None,
+        pending: None,
+        ahead: None,
+        since: None,
+        reason: String::new(),
+        message: String::new(),
+        start: None,
+        no_estimate: None,
+        order: (0, String::new()),
+    }
+}
+
+/// The jobs of these objects.
+fn jobs(
+    workloads: &[Workload],
+    queues: &[LocalQueue],
+    pods: &[Pod],
+    names: &QueueNames,
+) -> Vec<Job> {
+    let pods = pods.iter();
+    let of_pods = pods.filter_map(|pod| of_pod(pod, &read(pod, names)?.1));
+    let all = workloads.iter().map(of_workload).chain(of_pods);
+    in_order(all.collect(), queues)
 }
 
 /// An object is in one namespace.
@@ -369,9 +405,9 @@ fn a_workload_means_what_it_stands_for() {
         ),
         (("batch", "Job", "train-1"), ("batch", "Job", "train-1")),
     ];
-    let workloads = [workload("train", 0, 10, &json!({}))];
+    let jobs = [of_workload(&workload("train", 0, 10, &json!({})))];
     for ((group, kind, name), expected) in cases {
-        let found: (String, String, String) = meant(&workloads, (group, kind), name);
+        let found: (String, String, String) = meant(&jobs, (group, kind), name);
         assert_eq!(
             found,
             of(expected.0, expected.1, expected.2),

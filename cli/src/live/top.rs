@@ -10,10 +10,11 @@ use sluice_crds::{LocalQueue, Quantity};
 use super::listed::list;
 use super::outcome::{EXIT_CODES, Ended, LiveError};
 use super::view::{Look, View};
-use crate::cluster::Tell;
+use crate::cluster::{Tell, Told};
 use crate::table::columns;
 
-/// Show who holds how much quota: by LocalQueue, namespace or ClusterQueue.
+/// Show who holds how much quota: by LocalQueue, namespace or ClusterQueue. That of a ClusterQueue is of all namespaces,
+/// unless -n names one.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_CODES)]
 pub struct Top {
@@ -54,12 +55,37 @@ impl Top {
     /// The cluster does not answer, or the result can't be written.
     pub async fn run(&self, tell: &mut Tell<'_>) -> Result<Ended, LiveError> {
         let look = async |client: &Client, namespace: Option<&str>, note: &mut Tell<'_>| {
-            let queues: Vec<LocalQueue> = list(client, namespace, None, note).await?;
+            let is_named = self.view.named()?.is_some();
+            let queues = queues(client, self.by, namespace, is_named, note).await?;
             let holders = holders(&queues, self.by);
             Look::of(self.view.output, &holders, |_| table(&holders, self.by))
         };
         self.view.show(tell, look).await
     }
+}
+
+/// What is added up. A ClusterQueue has LocalQueues in many namespaces: where these are those of one, be it because the
+/// command line names it, it is told.
+async fn queues(
+    client: &Client,
+    by: By,
+    namespace: Option<&str>,
+    is_named: bool,
+    tell: &mut Tell<'_>,
+) -> Result<Vec<LocalQueue>, LiveError> {
+    let Some(own) = namespace.filter(|_| by == By::ClusterQueue) else {
+        return list(client, namespace, None, tell).await;
+    };
+    let mut note = format!("only the LocalQueues of namespace {own} are added up");
+    if !is_named {
+        match list(client, None, None, tell).await {
+            Err(LiveError::Cluster(why)) if why.is_forbidden() => note = format!("{note}: {why}"),
+            listed => return listed,
+        }
+    }
+    let queues = list(client, Some(own), None, tell).await?;
+    tell(Told::Note(note))?;
+    Ok(queues)
 }
 
 /// Who holds something, by name.
@@ -132,32 +158,82 @@ fn table(holders: &[Holder], by: By) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::convert::Infallible;
+
+    use http::{Request, Response};
     use insta::assert_snapshot;
-    use serde_json::json;
+    use kube::client::Body;
+    use serde_json::{Value, json};
 
     use super::*;
 
+    fn queue(namespace: &str, name: &str, count: i32, cpu: &str) -> Value {
+        let resources = json!([{"name": "cpu", "total": cpu}, {"name": "memory", "total": "1Gi"}]);
+        json!({
+            "apiVersion": "sluice.dev/v1alpha1", "kind": "LocalQueue",
+            "metadata": {"name": name, "namespace": namespace},
+            "spec": {"clusterQueue": "shared"},
+            "status": {"reservingWorkloads": count, "flavorsUsage": [
+                {"name": "default", "resources": resources},
+            ]},
+        })
+    }
+
+    /// What is shown by ClusterQueue of two namespaces that share one, and the notes.
+    async fn shared(sees_all: bool, is_named: bool) -> (Vec<(String, i64)>, Vec<String>) {
+        let answering = tower::service_fn(move |request: Request<Body>| {
+            let all = [queue("blue", "main", 2, "1"), queue("red", "main", 5, "4")];
+            let (code, body) = match request.uri().path() {
+                "/apis/sluice.dev/v1alpha1/localqueues" if sees_all => {
+                    (200, json!({"metadata": {}, "items": all}))
+                }
+                "/apis/sluice.dev/v1alpha1/namespaces/blue/localqueues" => {
+                    (200, json!({"metadata": {}, "items": all[..1]}))
+                }
+                _ => (
+                    403,
+                    json!({"kind": "Status", "status": "Failure", "reason": "Forbidden", "code": 403,
+                        "message": "not for you"}),
+                ),
+            };
+            let body = Body::from(body.to_string().into_bytes());
+            async move { Ok::<_, Infallible>(Response::builder().status(code).body(body).unwrap()) }
+        });
+        let client = Client::new(answering, "default");
+        let mut notes = Vec::new();
+        let mut tell = |told| {
+            if let Told::Note(text) = told {
+                notes.push(text);
+            }
+            Ok(())
+        };
+        let by = By::ClusterQueue;
+        let queues = queues(&client, by, Some("blue"), is_named, &mut tell).await;
+        let holders = holders(&queues.unwrap(), by).into_iter();
+        let holders = holders.map(|holder| (holder.name, holder.workloads));
+        (holders.collect(), notes)
+    }
+
+    #[tokio::test]
+    async fn a_part_of_a_cluster_queue_is_not_shown_as_the_whole() {
+        let held = |workloads| vec![("shared".to_owned(), workloads)];
+        let part = "only the LocalQueues of namespace blue are added up";
+        assert_eq!(shared(true, false).await, (held(7), vec![]));
+        assert_eq!(
+            shared(false, false).await,
+            (held(2), vec![format!("{part}: not for you")])
+        );
+        assert_eq!(shared(true, true).await, (held(2), vec![part.to_owned()]));
+    }
+
     #[test]
     fn usage_is_added_up() {
-        let queue = |namespace: &str, name: &str, count: i32, cpu: &str| {
-            let resources =
-                json!([{"name": "cpu", "total": cpu}, {"name": "memory", "total": "1Gi"}]);
-            let queue: LocalQueue = serde_json::from_value(json!({
-                "apiVersion": "sluice.dev/v1alpha1", "kind": "LocalQueue",
-                "metadata": {"name": name, "namespace": namespace},
-                "spec": {"clusterQueue": "shared"},
-                "status": {"reservingWorkloads": count, "flavorsUsage": [
-                    {"name": "default", "resources": resources},
-                ]},
-            }))
-            .unwrap();
-            queue
-        };
         let queues = [
             queue("blue", "main", 2, "1500m"),
             queue("blue", "night", 1, "2"),
             queue("red", "main", 0, "0"),
-        ];
+        ]
+        .map(|queue| serde_json::from_value(queue).unwrap());
         let told =
             [By::Queue, By::Namespace, By::ClusterQueue].map(|by| table(&holders(&queues, by), by));
         assert_snapshot!(told.join("\n"), @r"

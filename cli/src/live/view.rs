@@ -9,7 +9,8 @@ use serde_json::Value;
 
 use super::outcome::{Ended, LiveError, shown};
 use crate::cluster::{
-    Cluster, Connection, Format, NamespaceOptions, Namespaces, Tell, Told, is_closed, reader_gone,
+    Cluster, ClusterError, Connection, Format, NamespaceOptions, Namespaces, Tell, Told, is_closed,
+    reader_gone,
 };
 
 /// How long a watch pauses at least between two looks.
@@ -66,6 +67,16 @@ impl Look {
             fields.remove(field);
         }
         self
+    }
+}
+
+impl View {
+    /// The namespace that the command line names, if it names one.
+    ///
+    /// # Errors
+    /// No namespace has such a name.
+    pub fn named(&self) -> Result<Option<&str>, ClusterError> {
+        self.place.named()
     }
 }
 
@@ -178,7 +189,6 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::cluster::ClusterError;
 
     fn view(arguments: &[&str]) -> View {
         let command = View::<Namespaces>::augment_args(Command::new("list"));

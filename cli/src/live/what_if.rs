@@ -88,7 +88,7 @@ impl WhatIf {
         let cluster = Cluster::connect(&self.connection).await?;
         let namespace = cluster.one_namespace(&self.namespace)?;
         let files = in_namespace(files, &namespace);
-        let mut seen = export_with(&cluster.client, Besides::JobKinds, tell).await?;
+        let mut seen = export_with(&cluster.client, Besides::JobKinds, usize::MAX, tell).await?;
         // What is not about the job may be in another namespace.
         let job = job_of(&files, &seen.documents);
         let of_job = job.and_then(namespace_of).unwrap_or(&namespace);

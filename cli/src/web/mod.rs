@@ -12,6 +12,7 @@
 //! | `answers` | what the page asks for: one file for each view, from the models of the other commands |
 //! | `assets` | the files of the page, from `page/`, where they are as the browser gets them |
 //! | `routes` | the fixed list of paths, and the headers of each answer |
+//! | `sent` | an answer on its way, and what is held until it is sent |
 //! | `serve` | the listener: connections, limits, and the end |
 //! | `certificate` | TLS from files that are written anew |
 //! | `in_cluster` | the same for many users: options, and what is made of them |
@@ -26,6 +27,7 @@ mod in_cluster;
 mod invitation;
 mod problem;
 mod routes;
+mod sent;
 mod serve;
 mod site;
 mod token;

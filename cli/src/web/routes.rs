@@ -27,6 +27,7 @@ use super::answers::{Answer, QueueName, Session, Viewer};
 use super::assets::{self, PAGE};
 use super::guard::{Guard, Refusal, SESSION, Token};
 use super::problem::{Problem, Reason};
+use super::sent::sent;
 use super::users::{Readers, Stranger};
 
 /// Longest time that an answer takes.
@@ -71,7 +72,7 @@ struct Desk {
     guard: Arc<Guard>,
     readers: Readers,
     /// What is answered at a time. Others wait.
-    answers: Semaphore,
+    answers: Arc<Semaphore>,
 }
 
 /// On an answer: the API server has not accepted the token.
@@ -84,7 +85,7 @@ pub fn router(guard: Arc<Guard>, readers: Readers, answers: usize) -> Router {
     let desk = Arc::new(Desk {
         guard,
         readers,
-        answers: Semaphore::new(answers),
+        answers: Arc::new(Semaphore::new(answers)),
     });
     let api = Router::new()
         .route(SESSION, get(session))
@@ -175,9 +176,9 @@ impl Desk {
             Err(Stranger::Unaccepted) => return Refusal::Unaccepted.into_response(),
             Err(Stranger::Unknown(problem)) => return problem.into_response(),
         };
-        let _turn = reader.turn().await;
+        let turn = reader.turn().await;
         // The semaphore is never closed.
-        let _slot = self.answers.acquire().await.ok();
+        let slot = self.answers.clone().acquire_owned().await.ok();
         let mut viewer = reader.viewer();
         if let Some(namespace) = parts.headers.get(NAMESPACE) {
             match named(String::from_utf8_lossy(namespace.as_bytes()).into_owned()) {
@@ -195,7 +196,9 @@ impl Desk {
             self.readers.forget(&token);
             return Refusal::Unaccepted.into_response();
         }
-        response
+        // It takes memory until it is sent.
+        let (parts, body) = response.into_parts();
+        Response::from_parts(parts, sent(body, (turn, slot)).await)
     }
 }
 

@@ -2,7 +2,6 @@
 //! it.
 
 use std::collections::BTreeMap;
-use std::ops::Bound;
 
 use sluice_engine::{ClusterQueueName, LocalQueueKey, NodeName};
 
@@ -17,17 +16,10 @@ pub struct TakingTree {
     taken: TakenTree,
     /// The nodes that are left to look at.
     left: Vec<NodeName>,
-    /// Objects that gates hold, by ClusterQueue, and where they are counted: jobs first, and then pods.
+    /// The LocalQueues of its ClusterQueues that are left to look at: those of other trees are none of its business.
+    local_queues: Vec<(ClusterQueueName, LocalQueueKey)>,
+    /// Objects that gates hold, by ClusterQueue.
     gated: BTreeMap<ClusterQueueName, u64>,
-    counting: Counting,
-    last: Option<LocalQueueKey>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Counting {
-    Jobs,
-    Pods,
-    Done,
 }
 
 impl TakingTree {
@@ -55,9 +47,8 @@ impl Controller {
                 nodes: Vec::new(),
             },
             left,
+            local_queues: Vec::new(),
             gated: BTreeMap::new(),
-            counting: Counting::Jobs,
-            last: None,
         })
     }
 
@@ -69,30 +60,24 @@ impl Controller {
             let part = taking.left.split_off(rest);
             let found = self.engine.tree_nodes(&part).into_iter();
             taking.taken.nodes.extend(found.map(|node| (node, 0)));
+            for node in &part {
+                if let NodeName::ClusterQueue(name) = node {
+                    let own = self.engine.local_queues_of(name);
+                    let own = own.map(|key| (name.clone(), key.clone()));
+                    taking.local_queues.extend(own);
+                }
+            }
             return false;
         }
-        let counts = match taking.counting {
-            Counting::Jobs => self.objects.gated(),
-            Counting::Pods => self.objects.pods.gated(),
-            Counting::Done => return true,
-        };
-        let after = taking.last.take();
-        let after = after.map_or(Bound::Unbounded, Bound::Excluded);
-        let mut places = counts.range((after, Bound::Unbounded));
-        for (key, count) in places.by_ref().take(left) {
-            taking.last = Some(key.clone());
-            if let Some(queue) = self.cluster.cluster_queue_of(key) {
-                let sum = taking.gated.entry(queue.into()).or_default();
+        let rest = taking.local_queues.len().saturating_sub(left);
+        for (name, key) in taking.local_queues.split_off(rest) {
+            let jobs = self.objects.gated().get(&key);
+            let pods = self.objects.pods.gated().get(&key);
+            let sum = taking.gated.entry(name).or_default();
+            for count in jobs.into_iter().chain(pods) {
                 *sum = sum.saturating_add(u64::try_from(*count).unwrap_or_default());
             }
         }
-        if places.next().is_none() {
-            taking.last = None;
-            taking.counting = match taking.counting {
-                Counting::Jobs => Counting::Pods,
-                Counting::Pods | Counting::Done => Counting::Done,
-            };
-        }
-        taking.counting == Counting::Done
+        taking.local_queues.is_empty()
     }
 }

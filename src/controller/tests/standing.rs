@@ -101,6 +101,33 @@ async fn the_jobs_of_a_tree_are_the_same_however_small_their_parts_are() {
     assert_eq!(standing.root, Some(root()));
 }
 
+/// Whoever reads a tree holds nobody up for objects of others.
+#[tokio::test]
+async fn of_a_tree_only_its_own_local_queues_are_looked_at() {
+    let mut play = Play::new();
+    play.list_settings();
+    let held = (0..50).map(|number| {
+        let mut job = job(&format!("held-{number}"));
+        let queue = if number == 0 {
+            "main".to_owned()
+        } else {
+            format!("other-{number}")
+        };
+        job["metadata"]["labels"]["sluice.dev/queue-name"] = json!(queue);
+        job["metadata"]["annotations"]["kueue.x-k8s.io/scheduling-gated-by"] =
+            json!("acme.io/budget");
+        job
+    });
+    play.list_jobs(held);
+    play.cycle();
+    let mut taking = play.controller.begin_tree(&root()).unwrap();
+    let parts = std::iter::from_fn(|| (!play.controller.go_on_tree(&mut taking, 1)).then_some(()));
+    assert!(parts.count() < 5);
+    let nodes = taking.end().nodes.into_iter();
+    let gated: Vec<u64> = nodes.map(|(_, gated)| gated).collect();
+    assert_eq!(gated, [1]);
+}
+
 #[tokio::test]
 async fn a_job_counts_once_when_it_has_finished() {
     let jobs: Vec<String> = ["a", "b", "c"].map(str::to_owned).to_vec();

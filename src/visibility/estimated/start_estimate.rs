@@ -28,6 +28,8 @@ pub struct StartEstimate {
     metadata: WorkloadMetadata,
     /// When the jobs stood as they were simulated. It may be half a minute ago.
     taken: Time,
+    /// When this was answered, by the same clock.
+    answered: Time,
     /// What it stands for: a job, a pod, or by the kind Pod and its name a group of pods.
     #[serde(skip_serializing_if = "Option::is_none")]
     job: Option<Job>,
@@ -79,12 +81,21 @@ struct DurationSource {
 }
 
 impl StartEstimate {
-    /// The answer about a workload. `at` is when its cohort tree stood so, and `finished_jobs` is how many jobs had finished
-    /// that are known.
-    pub fn new(stated: &Stated, at: Timestamp, finished_jobs: usize, answer: Answer) -> Self {
-        let none = Self::nothing(stated, at, finished_jobs);
+    /// The answer about a workload. `taken` is when its cohort tree stood so, `answered` is now, and `finished_jobs` is how
+    /// many jobs had finished that are known.
+    pub fn new(
+        stated: &Stated,
+        taken: Timestamp,
+        answered: Timestamp,
+        finished_jobs: usize,
+        answer: Answer,
+    ) -> Self {
+        let none = Self {
+            answered: in_seconds(answered),
+            ..Self::nothing(stated, taken, finished_jobs)
+        };
         match answer {
-            Ok(estimate) => none.with(at, estimate),
+            Ok(estimate) => none.with(taken, estimate),
             Err(why) => {
                 let (reason, message) = told(&why);
                 none.because(reason, message)
@@ -116,6 +127,7 @@ impl StartEstimate {
                 creation_timestamp: stated.made.map(in_seconds),
             },
             taken: in_seconds(at),
+            answered: in_seconds(at),
             job: stated.found.job.as_ref().map(Job::from),
             state: stated.state,
             earliest: None,

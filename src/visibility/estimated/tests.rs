@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::jiff::Timestamp;
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use sluice_engine::{
     Admission, Amount, ClusterQueue, Event, Flavor, FlavorQuotas, LocalQueue, LocalQueueKey,
@@ -27,6 +27,10 @@ const NOW: &str = "2026-03-01T09:30:00Z";
 
 fn now() -> Timestamp {
     NOW.parse().unwrap()
+}
+
+fn later(seconds: i64) -> Timestamp {
+    now() + SignedDuration::from_secs(seconds)
 }
 
 fn before(seconds: i64) -> Time {
@@ -167,7 +171,8 @@ fn told(taken: TakenJobs, whom: &str) -> Value {
     assert!(estimates.is_about(&id));
     let answer = estimates.answer(&id);
     let stated = stated(whom, State::Pending);
-    let told = StartEstimate::new(&stated, estimates.taken, estimates.finished_jobs, answer);
+    let (taken, finished_jobs) = (estimates.taken, estimates.finished_jobs);
+    let told = StartEstimate::new(&stated, taken, later(20), finished_jobs, answer);
     serde_json::to_value(told).unwrap()
 }
 
@@ -176,7 +181,8 @@ fn a_job_starts_when_the_one_before_it_has_run_for_as_long_as_others_did() {
     let told = told(taken(&[100, 110, 120, 130, 140]), "waits");
     let expected = json!({
         "kind": "StartEstimate", "apiVersion": "visibility.sluice.dev/v1alpha1",
-        "metadata": {"name": "waits", "namespace": "blue"}, "taken": NOW, "state": "Pending",
+        "metadata": {"name": "waits", "namespace": "blue"}, "taken": NOW, "answered": "2026-03-01T09:30:20Z",
+        "state": "Pending",
         // It ends 100 s to 140 s after its beginning a minute ago.
         "earliest": "2026-03-01T09:30:40Z", "median": told["median"], "latest": "2026-03-01T09:31:20Z", "percent": 80,
         "simulations": 100, "jobs": 3, "moreJobsCome": false, "finishedJobs": 5,
@@ -241,6 +247,6 @@ fn an_estimate_is_as_it_is_documented() {
         made: "2026-03-01T09:00:00Z".parse().ok(),
         ..stated("", State::Pending)
     };
-    let told = StartEstimate::new(&named, now(), 210, Ok(estimate));
+    let told = StartEstimate::new(&named, now(), later(10), 210, Ok(estimate));
     assert_eq!(serde_json::to_value(told).unwrap(), documented);
 }

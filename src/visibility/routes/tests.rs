@@ -67,15 +67,19 @@ fn mk_router(leader: Leader) -> Router {
     let (asks, mut questions) = mpsc::channel::<Asked>(ASKED_MAX);
     tokio::spawn(async move {
         while let Some(asked) = questions.recv().await {
-            let Asked::Pending { place, reply } = asked else {
-                continue;
-            };
             let key = LocalQueueKey::new("team-a", "main");
             let known = [
                 QueueRef::LocalQueue(key),
                 QueueRef::ClusterQueue("cq".into()),
             ];
-            let _ = reply.send(known.contains(&place).then(mk_example));
+            match asked {
+                Asked::Pending { place, reply } => {
+                    drop(reply.send(known.contains(&place).then(mk_example)));
+                }
+                Asked::Workload { reply, .. } => drop(reply.send(None)),
+                Asked::Standing { reply, .. } => drop(reply.send(None)),
+                Asked::Tree { .. } | Asked::Jobs { .. } => {}
+            }
         }
     });
     let (_, leader) = watch::channel(leader);
@@ -193,6 +197,19 @@ async fn what_is_not_answered_is_told_as_the_api_does() {
         assert_eq!(told["kind"], "Status", "{case}");
         assert_eq!(told["reason"], reason, "{case}");
         assert_eq!(told["message"], message, "{case}");
+    }
+}
+
+#[tokio::test]
+async fn a_path_says_whether_it_is_about_a_workload_or_a_pod() {
+    let router = mk_router(Leader::Here);
+    for resource in ["workloads", "pods"] {
+        for subresource in ["explanation", "estimate"] {
+            let path = format!("{ROOT}/namespaces/pods/{resource}/workloads/{subresource}");
+            let (status, _, told) = answer(&router, Method::GET, &path).await;
+            let missing = format!("{resource}.visibility.sluice.dev \"workloads\" not found");
+            assert_eq!((status, &told["message"]), (404, &missing.into()), "{path}");
+        }
     }
 }
 

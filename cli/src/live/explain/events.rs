@@ -2,12 +2,14 @@
 //!
 //! Must not know what is made of them.
 
+use std::ops::ControlFlow;
+
 use k8s_openapi::api::core::v1::{Event, Pod};
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{Api, ListParams};
 use kube::{Client, ResourceExt as _};
 
-use crate::cluster::{ClusterError, answer};
+use crate::cluster::{ClusterError, answer, pages};
 
 /// What Sluice last told about a pod; nothing about one that is gone.
 ///
@@ -56,7 +58,10 @@ pub(super) async fn last_told(
     Ok(told.map(|(reason, message)| format!("{reason}: {message}")))
 }
 
-/// What Sluice told about the object with this UID.
+/// How many bytes of events about one object are kept: whoever may create events may create many.
+const EVENTS_BYTES_MAX: usize = 1 << 20;
+
+/// What Sluice told about the object with this UID, as far as that is no more than can be looked at.
 ///
 /// # Errors
 /// The API server refuses or does not answer.
@@ -68,8 +73,25 @@ pub async fn events_about(
     let fields = format!("involvedObject.uid={uid}");
     let events: Api<Event> = Api::namespaced(client.clone(), namespace);
     let params = ListParams::default().fields(&fields);
-    let mut found = answer("list events", events.list(&params)).await?.items;
-    found.retain(|event| event.reporting_component.as_deref() == Some("sluice"));
+    let (mut found, mut left) = (Vec::new(), EVENTS_BYTES_MAX);
+    pages::each("list events", &events, params, |written| {
+        // One that can't be read is of somebody else.
+        let event = written.read::<Event>().ok();
+        let own = event.filter(|event| event.reporting_component.as_deref() == Some("sluice"));
+        let Some(mut event) = own else {
+            return Ok(ControlFlow::Continue(()));
+        };
+        event.metadata.managed_fields = None;
+        event.metadata.annotations = None;
+        let bytes = serde_json::to_vec(&event).map_or(0, |text| text.len());
+        let Some(rest) = left.checked_sub(bytes) else {
+            return Ok(ControlFlow::Break(()));
+        };
+        left = rest;
+        found.push(event);
+        Ok::<_, ClusterError>(ControlFlow::Continue(()))
+    })
+    .await?;
     Ok(found)
 }
 

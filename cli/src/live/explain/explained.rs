@@ -9,18 +9,19 @@ use kube::core::ApiResource;
 use kube::{Client, ResourceExt as _};
 use serde::Serialize;
 use serde_json::Value;
-use sluice_crds::{ClusterQueue, ConditionType, Workload};
+use sluice_crds::{ConditionType, Workload};
 use sluice_kinds::gates::{self, GateState};
 use sluice_kinds::view::LabelledQueue;
 
 use super::super::jobs::{Called, Job, KindNames, State};
+use super::super::list::requests::{Requests, of_workload};
 use super::super::list::{Objects, total_pending};
 use super::super::listed::{self, Unseen};
 use super::super::outcome::LiveError;
-use super::super::queues::{Node, trees};
+use super::super::queues::Node;
+use super::super::status;
 use super::answer::QueuePlace;
 use super::events::last_event;
-use super::requests::{Requests, of_pod, of_workload};
 use crate::cluster::{ClusterError, POD_GROUP, Tell, Told, answer};
 use crate::rules::queue_names::QueueNames;
 use crate::simulate::Estimate;
@@ -116,13 +117,33 @@ impl Explained {
     }
 }
 
-/// The job that is called so, explained by the objects of its namespace; none if it is not queued.
+/// The Workload of a job, if it has one that the caller may see: of those that are listed less is kept.
+///
+/// # Errors
+/// What is not known can't be told.
+pub async fn workload_of(
+    client: &Client,
+    objects: &Objects,
+    called: Called<'_>,
+    tell: &mut Tell<'_>,
+) -> Result<Option<Workload>, LiveError> {
+    let listed = objects.find(called).map(|one| &one.job);
+    let Some((job, name)) = listed.and_then(|job| Some((job, job.workload.as_ref()?))) else {
+        return Ok(None);
+    };
+    let workloads = Api::namespaced(client.clone(), &job.namespace);
+    let found = answer("read the Workload", workloads.get_opt(name)).await;
+    or_note("what its Workload says", found, tell)
+}
+
+/// The job that is called so, explained by the objects of its namespace and its Workload; none if it is not queued.
 ///
 /// # Errors
 /// What is not known can't be told.
 pub async fn explained(
     client: &Client,
     objects: &Objects,
+    workload: Option<&Workload>,
     called: Called<'_>,
     tell: &mut Tell<'_>,
 ) -> Result<Option<Explained>, LiveError> {
@@ -130,14 +151,12 @@ pub async fn explained(
     let Some(job) = jobs.iter().find(|job| called.is_job(job)) else {
         return Ok(None);
     };
-    let mut workloads = objects.workloads.iter();
-    let workload = workloads.find(|workload| called.is_of(workload));
     let mut queues = objects.queues.iter();
     let cluster_queue = queues.find(|queue| queue.name_any() == job.queue);
     let cluster_queue = cluster_queue.map(|queue| queue.spec.cluster_queue.clone());
     let queue = match &cluster_queue {
         Some(name) => {
-            let found = queue(client, name).await;
+            let found = status::cluster_queue(client, name).await;
             or_note("how its ClusterQueue stands", found, tell)?
         }
         None => None,
@@ -168,12 +187,10 @@ pub async fn explained(
         start: None,
         no_estimate: None,
         explanation,
-        requests: if let Some(workload) = workload {
-            of_workload(workload)
-        } else {
-            let mut pods = objects.pods.iter().filter(|_| job.kind == "Pod");
-            let pod = pods.find(|pod| pod.name_any() == job.name);
-            pod.map_or_else(Requests::new, of_pod)
+        requests: match (workload, objects.find(called)) {
+            (Some(workload), _) => of_workload(workload),
+            (None, Some(listed)) => listed.requests.clone(),
+            (None, None) => Requests::new(),
         },
         ahead: ahead(&jobs, job),
         job: placed,
@@ -196,15 +213,6 @@ pub(super) fn or_note<T: Default>(
             Ok(T::default())
         }
     }
-}
-
-/// How a ClusterQueue stands; none if there is no such.
-async fn queue(client: &Client, name: &str) -> Result<Option<Node>, ClusterError> {
-    let api: Api<ClusterQueue> = Api::all(client.clone());
-    let found = answer("read the ClusterQueue", api.get_opt(name)).await?;
-    let nodes = found.map_or_else(Vec::new, |queue| trees(&[queue], &[]));
-    let node = nodes.into_iter().find(|node| node.kind == "ClusterQueue");
-    Ok(node.map(|node| Node { depth: 0, ..node }))
 }
 
 /// What visibility.sluice.dev says about a job. Of one that gates hold there is no more to say.
@@ -277,8 +285,10 @@ mod tests {
     use http::{Request, Response};
     use kube::client::Body;
     use serde_json::json;
+    use sluice_crds::LocalQueue;
 
     use super::*;
+    use crate::live::list::Keep;
 
     const SINGLE: Called<'_> = Called {
         group: Some(""),
@@ -286,12 +296,24 @@ mod tests {
         name: "single",
     };
 
-    /// A pod that waits by itself.
-    fn objects() -> Objects {
-        let queue = json!({
+    /// A pod that waits by itself, read from this cluster.
+    async fn objects(client: &Client) -> Objects {
+        let mut objects = Objects::new(vec![queue()], QueueNames::default(), usize::MAX);
+        let (keep, mut tell) = (|_: &Job| Keep::Amounts, |_| Ok(()));
+        let read = objects.add_pods(client, Some("blue"), &keep, &mut tell);
+        read.await.unwrap();
+        objects
+    }
+
+    fn queue() -> LocalQueue {
+        serde_json::from_value(json!({
             "apiVersion": "sluice.dev/v1alpha1", "kind": "LocalQueue",
             "metadata": {"name": "main", "namespace": "blue"}, "spec": {"clusterQueue": "team-a"},
-        });
+        }))
+        .unwrap()
+    }
+
+    fn pods() -> Value {
         let gate = "sluice.dev/queue-allocation-gate";
         let pod = json!({
             "metadata": {
@@ -301,12 +323,7 @@ mod tests {
             },
             "spec": {"schedulingGates": [{"name": gate}], "containers": [{"name": "c"}]},
         });
-        Objects {
-            workloads: Vec::new(),
-            queues: vec![serde_json::from_value(queue).unwrap()],
-            pods: vec![serde_json::from_value(pod).unwrap()],
-            names: QueueNames::default(),
-        }
+        json!({"metadata": {}, "items": [pod]})
     }
 
     #[test]
@@ -346,19 +363,22 @@ mod tests {
         ] {
             let answering = tower::service_fn(move |request: Request<Body>| {
                 let path = request.uri().path();
+                let is_pods = path == "/api/v1/namespaces/blue/pods";
                 let below = "/apis/visibility.sluice.dev/v1alpha1/namespaces/blue/";
                 let body = match path.strip_prefix(below).unwrap_or_default() {
                     "pods/single/explanation" => {
                         json!({"priority": 1000, "positionInLocalQueue": 2, "positionInClusterQueue": 7})
                     }
                     "localqueues/main/pendingworkloads" => queue.clone(),
+                    _ if is_pods => pods(),
                     _ => json!({"metadata": {}, "items": []}),
                 };
                 let body = Body::from(body.to_string().into_bytes());
                 async move { Ok::<_, Infallible>(Response::new(body)) }
             });
             let client = Client::new(answering, "default");
-            let found = explained(&client, &objects(), SINGLE, &mut |_| Ok(())).await;
+            let objects = objects(&client).await;
+            let found = explained(&client, &objects, None, SINGLE, &mut |_| Ok(())).await;
             let job = found.unwrap().unwrap().job;
             assert_eq!(
                 (job.priority, job.place, job.pending, job.ahead),
@@ -383,7 +403,12 @@ mod tests {
             }
             Ok(())
         };
-        let found = explained(&client, &objects(), SINGLE, &mut tell).await;
+        let answering = tower::service_fn(async |_: Request<Body>| {
+            let body = Body::from(pods().to_string().into_bytes());
+            Ok::<_, Infallible>(Response::new(body))
+        });
+        let objects = objects(&Client::new(answering, "default")).await;
+        let found = explained(&client, &objects, None, SINGLE, &mut tell).await;
         assert!(found.unwrap().is_some());
         let missing: Vec<&str> = notes
             .iter()

@@ -7,9 +7,10 @@ use kube::Client;
 use kube::api::{DynamicObject, ResourceExt as _};
 use sluice_crds::workload_name;
 
+use super::super::list::requests;
 use super::super::outcome::LiveError;
 use super::explained::{Explained, ask, or_note};
-use super::requests;
+
 use crate::cluster::{ClusterError, Resource, Served, Tell, Told, answer};
 
 /// What is missing where visibility.sluice.dev does not answer.

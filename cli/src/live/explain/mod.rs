@@ -7,7 +7,6 @@ mod answer;
 mod events;
 mod explained;
 pub mod gated;
-pub mod requests;
 mod text;
 
 use std::sync::Arc;
@@ -19,12 +18,12 @@ use kube::{Client, ResourceExt};
 
 use self::events::last_told;
 pub use self::events::{events_about, told_at};
-pub use self::explained::{Explained, explained};
+pub use self::explained::{Explained, explained, workload_of};
 use self::explained::{LAST_TOLD, or_note};
 use self::text::{gated_text, text};
 use super::hold_evict::kind_of;
-use super::jobs::{Called, group_of, meant};
-use super::list::{Objects, estimate_starts};
+use super::jobs::{Called, Job, meant};
+use super::list::{Keep, Objects, estimate_starts};
 use super::outcome::{EXIT_CODES_OF_ONE, Ended, LiveError, object_name};
 use super::view::{Look, View};
 use crate::cluster::{Namespace, POD_GROUP, Served, Tell, answer};
@@ -79,9 +78,18 @@ impl Explain {
     ) -> Result<Look, LiveError> {
         let (api_group, kind) = kind_of(client, word).await?;
         let names = self.aliases.names();
-        let objects = Objects::list(client, Some(namespace), names, tell).await?;
-        let meant = meant(&objects.workloads, (&api_group, &kind), name);
-        let group = group_of_member(&objects, &kind, name);
+        // What a Workload says is read of the one in question.
+        let keep = |job: &Job| match job.workload {
+            None => Keep::Amounts,
+            Some(_) => Keep::Job,
+        };
+        let objects = Objects::list(client, Some(namespace), names, &keep, tell).await?;
+        let meant = meant(
+            objects.listed().iter().map(|one| &one.job),
+            (&api_group, &kind),
+            name,
+        );
+        let group = objects.group_of(name).filter(|_| kind == "Pod");
         let called = match &group {
             Some(group) => Called {
                 group: Some(""),
@@ -94,7 +102,9 @@ impl Explain {
                 name: &meant.2,
             },
         };
-        let Some(mut explained) = explained(client, &objects, called, tell).await? else {
+        let workload = workload_of(client, &objects, called, tell).await?;
+        let found = explained(client, &objects, workload.as_ref(), called, tell).await?;
+        let Some(mut explained) = found else {
             let kind = &kind;
             let named = Named { word, kind, name };
             return self
@@ -129,7 +139,7 @@ impl Explain {
         namespace: &str,
         Named { word, kind, name }: Named<'_>,
         group: Option<String>,
-        Objects { pods, names, .. }: &Objects,
+        objects: &Objects,
         tell: &mut Tell<'_>,
     ) -> Result<Look, LiveError> {
         let of_group = match &group {
@@ -138,18 +148,15 @@ impl Explain {
         };
         let mut uids: Vec<String> = Vec::new();
         if let Some(group) = of_group {
-            let members = pods
-                .iter()
-                .filter(|pod| group_of(pod, names).as_deref() == Some(group));
-            uids.extend(members.filter_map(ResourceExt::uid));
+            uids.extend(objects.members_of(group));
         }
         if kind != POD_GROUP {
             let served = Served::ask(client).await?;
             let resource = served.named(word)?;
-            let objects = resource.objects(client, Some(namespace));
-            let object = answer("read the object", objects.get(name)).await?;
+            let api = resource.objects(client, Some(namespace));
+            let object = answer("read the object", api.get(name)).await?;
             if let Some((mut explained, held)) =
-                Explained::gated(&object.metadata, &resource.api, names)
+                Explained::gated(&object.metadata, &resource.api, &objects.names)
             {
                 let read = (&resource, &object);
                 gated::add(client, &served, read, &mut explained, tell).await?;
@@ -171,11 +178,4 @@ impl Explain {
             "{kind} {name:?} is not queued: Sluice has no Workload for {whom} in namespace {namespace}{told}"
         )))
     }
-}
-
-/// The group that a pod of this name is admitted with, if it is.
-fn group_of_member(objects: &Objects, kind: &str, name: &str) -> Option<String> {
-    let mut pods = objects.pods.iter();
-    let pod = pods.find(|pod| kind == "Pod" && pod.name_any() == name)?;
-    group_of(pod, &objects.names)
 }

@@ -2,10 +2,13 @@
 //!
 //! Must not know how Sluice decides.
 
+mod objects;
 mod places;
+pub mod requests;
 mod start_answers;
 mod starts;
 
+pub use self::objects::{Keep, KeepOf, Listed, Objects};
 pub use self::places::{all_pending, tell_places, total_pending};
 pub use self::starts::{estimate_starts, estimate_starts_beside};
 
@@ -13,18 +16,15 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use clap::Args;
-use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::jiff::Timestamp;
 use kube::Client;
-use sluice_crds::{LocalQueue, MANAGED_LABEL, Workload};
 
-use super::jobs::{Job, KindNames, State, jobs, of_unknown_queues};
-use super::listed::{list, unless_refused};
+use super::jobs::{Job, KindNames, State};
 use super::outcome::{EXIT_CODES, Ended, LiveError};
 use super::view::{Look, View};
 use crate::cluster::age::age;
 use crate::cluster::{Tell, Told};
-use crate::rules::queue_names::{QueueAliases, QueueNames, unknown_queue_note};
+use crate::rules::queue_names::QueueAliases;
 use crate::simulate::{Assumed, parse_span, range_of};
 use crate::table::{NONE, columns, or_none};
 
@@ -65,24 +65,27 @@ impl List {
     pub async fn run(&self, tell: &mut Tell<'_>) -> Result<Ended, LiveError> {
         let look = async |client: &Client, namespace: Option<&str>, note: &mut Tell<'_>| {
             let names = self.aliases.names();
-            let objects = Objects::list(client, namespace, names, note).await?;
-            let mut jobs = objects.jobs();
+            let keep = |_: &Job| Keep::Job;
+            let objects = Objects::list(client, namespace, names.clone(), &keep, note).await?;
+            let mut jobs = objects.into_jobs();
             jobs.retain(|job| {
                 let is_shown = self.finished || job.state != State::Finished;
                 is_shown && self.queue.as_ref().is_none_or(|queue| *queue == job.queue)
             });
-            let told = tell_places(client, &mut jobs).await.unwrap_or_else(|why| {
-                Some(format!(
-                    "places are counted among the jobs listed here: {why}"
-                ))
-            });
+            let told = tell_places(client, &mut jobs, usize::MAX)
+                .await
+                .unwrap_or_else(|why| {
+                    Some(format!(
+                        "places are counted among the jobs listed here: {why}"
+                    ))
+                });
             if let Some(text) = told {
                 note(Told::Note(text))?;
             }
             if self.start {
                 let assumed = Assumed {
                     duration: self.duration,
-                    names: objects.names,
+                    names,
                 };
                 estimate_starts(client, &mut jobs, &assumed, note).await?;
                 tell_unknown(&jobs, note)?;
@@ -93,68 +96,6 @@ impl List {
         };
         self.view.show(tell, look).await
     }
-}
-
-/// The objects that jobs are seen by.
-pub struct Objects {
-    /// One for each job and pod group.
-    pub workloads: Vec<Workload>,
-    /// Their queues.
-    pub queues: Vec<LocalQueue>,
-    /// Pods that Sluice manages.
-    pub pods: Vec<Pod>,
-    /// The names by which these ask for their queues.
-    pub names: QueueNames,
-}
-
-impl Objects {
-    /// Those of a namespace, or of all. Who may not list pods sees the rest.
-    ///
-    /// # Errors
-    /// The API server refuses or does not answer.
-    pub async fn list(
-        client: &Client,
-        namespace: Option<&str>,
-        names: QueueNames,
-        tell: &mut Tell<'_>,
-    ) -> Result<Self, LiveError> {
-        let workloads = list(client, namespace, None, tell).await?;
-        let queues = list(client, namespace, None, tell).await?;
-        let pods = pods(client, namespace, tell).await;
-        let objects = Self {
-            workloads,
-            queues,
-            pods: unless_refused("pods that are admitted by themselves", pods, tell)?,
-            names,
-        };
-        if let Some(note) = objects.left_out() {
-            tell(Told::Note(note))?;
-        }
-        Ok(objects)
-    }
-
-    /// The note about pods that ask for a queue by a name that is not known here, if there are any.
-    pub fn left_out(&self) -> Option<String> {
-        unknown_queue_note(of_unknown_queues(&self.pods, &self.names))
-    }
-
-    /// All jobs, in the order of their queues.
-    pub fn jobs(&self) -> Vec<Job> {
-        jobs(&self.workloads, &self.queues, &self.pods, &self.names)
-    }
-}
-
-/// The pods that Sluice manages.
-///
-/// # Errors
-/// The API server refuses or does not answer.
-pub async fn pods(
-    client: &Client,
-    namespace: Option<&str>,
-    tell: &mut Tell<'_>,
-) -> Result<Vec<Pod>, LiveError> {
-    let managed = format!("{MANAGED_LABEL}=true");
-    list(client, namespace, Some(&managed), tell).await
 }
 
 /// Says why starts can't be estimated, each reason once.
@@ -248,6 +189,7 @@ fn start(job: &Job) -> String {
 mod tests {
     use super::*;
     use crate::live::tests::{refusing, with_a_pod_of_kueue};
+    use crate::rules::queue_names::QueueNames;
 
     #[tokio::test]
     async fn pods_that_are_queued_by_an_alias_are_listed_or_told_of() {
@@ -260,7 +202,8 @@ mod tests {
                 }
                 Ok(())
             };
-            let objects = Objects::list(&client, Some("blue"), names, &mut tell).await;
+            let keep = |_: &Job| Keep::Job;
+            let objects = Objects::list(&client, Some("blue"), names, &keep, &mut tell).await;
             let jobs = objects.unwrap().jobs();
             let jobs: Vec<_> = jobs.into_iter().map(|job| (job.name, job.queue)).collect();
             (jobs, notes)
@@ -287,7 +230,8 @@ mod tests {
             }
             Ok(())
         };
-        let objects = Objects::list(&client, Some("blue"), QueueNames::default(), &mut tell).await;
+        let (names, keep) = (QueueNames::default(), |_: &Job| Keep::Job);
+        let objects = Objects::list(&client, Some("blue"), names, &keep, &mut tell).await;
         assert!(objects.unwrap().jobs().is_empty());
         assert_eq!(
             notes,
@@ -298,6 +242,7 @@ mod tests {
             &client,
             Some("blue"),
             QueueNames::default(),
+            &keep,
             &mut |_| Ok(()),
         )
         .await;

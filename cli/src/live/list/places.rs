@@ -12,12 +12,16 @@ use super::super::listed::{Unseen, visible};
 
 /// The longest page that the API serves.
 const PAGE: usize = 1000;
+/// How often all pages are read anew, as they were not of one moment.
+const READINGS_MAX: usize = 3;
 /// LocalQueues that are asked about; those after them keep the places that are counted here.
 const QUEUES_MAX: usize = 200;
 
 #[derive(Debug, Deserialize)]
 struct Summary<T> {
     total: usize,
+    /// When that was so.
+    taken: Option<String>,
     #[serde(default = "Vec::new")]
     items: Vec<T>,
 }
@@ -44,18 +48,35 @@ struct Owner {
     name: String,
 }
 
+impl Pending {
+    /// Whether it is a pod that is admitted by itself, which stands for itself.
+    fn is_pod(&self) -> bool {
+        let job = self.job.as_ref();
+        job.is_some_and(|job| job.kind == "Pod" && job.name == self.metadata.name)
+    }
+}
+
 /// Gives each pending job its place and its priority in its queue, as the API tells, and brings them into that order.
-/// Returns the note about the queues that are not asked about, if there are too many.
+/// Of each queue it is asked about the first `most`. Returns the note about the queues that are not asked about, if there are
+/// too many.
 ///
 /// # Errors
 /// Why the API does not tell; then the jobs after that keep the places that were counted here.
-pub async fn tell_places(client: &Client, jobs: &mut [Job]) -> Result<Option<String>, Unseen> {
-    let told = place_all(client, jobs).await;
+pub async fn tell_places(
+    client: &Client,
+    jobs: &mut [Job],
+    most: usize,
+) -> Result<Option<String>, Unseen> {
+    let told = place_all(client, jobs, most).await;
     sort(jobs);
     told
 }
 
-async fn place_all(client: &Client, jobs: &mut [Job]) -> Result<Option<String>, Unseen> {
+async fn place_all(
+    client: &Client,
+    jobs: &mut [Job],
+    most: usize,
+) -> Result<Option<String>, Unseen> {
     let pending = jobs.iter().filter(|job| job.is_queued());
     let queues: BTreeSet<(String, String)> = pending
         .map(|job| (job.namespace.clone(), job.queue.clone()))
@@ -63,13 +84,15 @@ async fn place_all(client: &Client, jobs: &mut [Job]) -> Result<Option<String>, 
     let left_out = queues.len().saturating_sub(QUEUES_MAX);
     for (namespace, queue) in queues.into_iter().take(QUEUES_MAX) {
         let path = format!("namespaces/{namespace}/localqueues/{queue}");
-        let found: Vec<Pending> = match all_pending(client, &path, usize::MAX).await {
-            // A job may name a queue that is not there.
-            Err(Unseen::NotFound(why)) if why.contains("not found") => Vec::new(),
-            other => other?.1,
-        };
+        let key = |one: &Pending| (one.is_pod(), one.metadata.name.clone());
+        let (total, found): (usize, Vec<Pending>) =
+            match all_pending(client, &path, most, key).await {
+                // A job may name a queue that is not there.
+                Err(Unseen::NotFound(why)) if why.contains("not found") => (0, Vec::new()),
+                other => other?,
+            };
         let of_queue = |job: &&mut Job| job.namespace == namespace && job.queue == queue;
-        place(&found, jobs.iter_mut().filter(of_queue));
+        place(total, &found, jobs.iter_mut().filter(of_queue));
     }
     Ok((0 < left_out).then(|| {
         format!(
@@ -88,42 +111,66 @@ pub async fn total_pending(client: &Client, path: &str) -> Result<usize, Unseen>
     Ok(summary.total)
 }
 
-/// How many wait in the queue below `path`, and the first of them: at most `most`, and what is left of a page.
+/// How many wait in the queue below `path`, and the first of them: at most `most`, and what is left of a page. `key` is what
+/// one of them is told from the others by.
 ///
 /// # Errors
 /// Why the API does not tell.
-pub async fn all_pending<T: DeserializeOwned>(
+pub async fn all_pending<T: DeserializeOwned, K: Ord>(
     client: &Client,
     path: &str,
     most: usize,
+    key: impl Fn(&T) -> K,
 ) -> Result<(usize, Vec<T>), Unseen> {
-    let (mut found, mut total) = (Vec::new(), 1);
-    while found.len() < total.min(most) {
-        let page = format!(
-            "{path}/pendingworkloads?limit={PAGE}&offset={}",
-            found.len()
-        );
-        let summary: Summary<T> = visible(client, &page).await?;
-        total = summary.total;
-        if summary.items.is_empty() {
-            break;
+    for _ in 0..READINGS_MAX {
+        if let Some(all) = pages(client, path, most, 0, &key).await? {
+            return Ok(all);
         }
-        found.extend(summary.items);
     }
-    Ok((total, found))
+    // The queue moves faster than its pages can be read.
+    let all = pages(client, path, most, PAGE / 2, &key).await?;
+    Ok(all.unwrap_or_default())
+}
+
+/// The pages of a queue, each with so many that the page before had: one that moves up meanwhile is missed by none. Without
+/// any such, none if they are not of one moment.
+async fn pages<T: DeserializeOwned, K: Ord>(
+    client: &Client,
+    path: &str,
+    most: usize,
+    overlap: usize,
+    key: impl Fn(&T) -> K,
+) -> Result<Option<(usize, Vec<T>)>, Unseen> {
+    let (mut found, mut known) = (Vec::new(), BTreeSet::new());
+    let (mut read, mut taken) = (0_usize, None);
+    loop {
+        let offset = read.saturating_sub(overlap);
+        let page = format!("{path}/pendingworkloads?limit={PAGE}&offset={offset}");
+        let Summary {
+            total,
+            taken: at,
+            items,
+        } = visible::<Summary<T>>(client, &page).await?;
+        if *taken.get_or_insert_with(|| at.clone()) != at && overlap == 0 {
+            return Ok(None);
+        }
+        let is_empty = items.is_empty();
+        read = offset.saturating_add(items.len());
+        found.extend(items.into_iter().filter(|one| known.insert(key(one))));
+        if is_empty || total.min(most) <= read {
+            return Ok(Some((total, found)));
+        }
+    }
 }
 
 /// Gives the jobs of a LocalQueue their places, if they are in the list, and takes those away that were counted here: the
 /// two may not be mixed.
-fn place<'a>(found: &[Pending], jobs: impl Iterator<Item = &'a mut Job>) {
+fn place<'a>(total: usize, found: &[Pending], jobs: impl Iterator<Item = &'a mut Job>) {
     let mut pods = BTreeMap::new();
     let mut workloads = BTreeMap::new();
     for pending in found {
         let name = pending.metadata.name.as_str();
-        // A pod that is admitted by itself stands for itself.
-        let is_pod =
-            (pending.job.as_ref()).is_some_and(|job| job.kind == "Pod" && job.name == name);
-        if is_pod {
+        if pending.is_pod() {
             pods.insert(name, pending);
         } else {
             workloads.insert(name, pending);
@@ -137,7 +184,7 @@ fn place<'a>(found: &[Pending], jobs: impl Iterator<Item = &'a mut Job>) {
         };
         if let Some(pending) = pending {
             job.place = Some(pending.position_in_local_queue.saturating_add(1));
-            job.pending = Some(found.len());
+            job.pending = Some(total);
             job.ahead = Some(pending.position_in_cluster_queue);
             job.priority = pending.priority.unwrap_or(job.priority);
             // Of a pod that is admitted by itself no object says it.
@@ -151,33 +198,53 @@ fn place<'a>(found: &[Pending], jobs: impl Iterator<Item = &'a mut Job>) {
 #[cfg(test)]
 mod tests {
     use std::convert::Infallible;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     use http::{Request, Response};
     use kube::client::Body;
     use serde_json::json;
 
     use super::*;
+    use crate::live::tests::waiting as job;
 
-    fn job(kind: &str, name: &str, workload: Option<&str>) -> Job {
-        Job {
-            namespace: "blue".to_owned(),
-            group: "batch".to_owned(),
-            kind: kind.to_owned(),
-            name: name.to_owned(),
-            workload: workload.map(str::to_owned),
-            queue: "main".to_owned(),
-            state: State::Pending,
-            priority: 0,
-            place: None,
-            pending: None,
-            ahead: None,
-            since: None,
-            reason: String::new(),
-            message: String::new(),
-            start: None,
-            no_estimate: None,
-            order: (0, String::new()),
-        }
+    /// The names that are found of a queue of 2500 jobs, of which the first one is admitted after each of the first pages.
+    async fn found(admitted: usize) -> (usize, Vec<String>) {
+        let gone = AtomicUsize::new(0);
+        let answering = tower::service_fn(move |request: Request<Body>| {
+            let gone = gone.fetch_add(1, Ordering::Relaxed).min(admitted);
+            let query = request.uri().query().unwrap_or_default().to_owned();
+            let offset = query.rsplit('=').next().unwrap().parse::<usize>().unwrap();
+            let items = (gone..2500).skip(offset).take(PAGE);
+            let items: Vec<_> = items
+                .map(|number| {
+                    json!({"metadata": {"name": format!("w{number}")}, "positionInClusterQueue": number - gone,
+                        "positionInLocalQueue": number - gone})
+                })
+                .collect();
+            let taken = format!("2026-03-01T09:30:{gone:02}Z");
+            let page = json!({"total": 2500 - gone, "taken": taken, "items": items}).to_string();
+            async move { Ok::<_, Infallible>(Response::new(Body::from(page.into_bytes()))) }
+        });
+        let client = Client::new(answering, "default");
+        let key = |one: &Pending| one.metadata.name.clone();
+        let (total, found) = all_pending(&client, "queue", usize::MAX, key)
+            .await
+            .unwrap();
+        let names = found.into_iter().map(|one| one.metadata.name);
+        (total, names.collect())
+    }
+
+    #[tokio::test]
+    async fn pages_of_different_moments_are_not_joined() {
+        let from = |first: usize| -> Vec<String> {
+            (first..2500).map(|number| format!("w{number}")).collect()
+        };
+        assert_eq!(found(1).await, (2499, from(1)));
+        // It never stands still: nobody is missed, nor told of twice.
+        let (total, names) = found(50).await;
+        assert!(total < 2500 && names.ends_with(&from(50)), "{total}");
+        let distinct: BTreeSet<_> = names.iter().collect();
+        assert_eq!(distinct.len(), names.len());
     }
 
     #[tokio::test]
@@ -193,7 +260,7 @@ mod tests {
                 ..job("Job", "a", Some("a-1"))
             };
             let mut jobs: Vec<Job> = (0..queues).map(of_queue).collect();
-            tell_places(&client, &mut jobs).await.unwrap()
+            tell_places(&client, &mut jobs, usize::MAX).await.unwrap()
         };
         assert_eq!(told(QUEUES_MAX).await, None);
         assert_eq!(
@@ -224,7 +291,7 @@ mod tests {
             job("PodGroup", "crew", Some("crew-pod-group")),
             new,
         ];
-        place(&found, jobs.iter_mut());
+        place(found.len(), &found, jobs.iter_mut());
         let places: Vec<_> = jobs.iter().map(|job| (job.place, job.ahead)).collect();
         assert_eq!(
             places,

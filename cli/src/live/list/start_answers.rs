@@ -23,6 +23,7 @@ const ANSWER_TIME_MIN: Duration = Duration::from_secs(1);
 #[serde(rename_all = "camelCase", default)]
 struct StartEstimate {
     taken: Option<Timestamp>,
+    answered: Option<Timestamp>,
     earliest: Option<Timestamp>,
     median: Option<Timestamp>,
     latest: Option<Timestamp>,
@@ -52,14 +53,13 @@ enum Said {
 
 impl StartEstimate {
     fn said(self) -> Option<Said> {
-        if let (Some(plays), Some(taken)) = (self.simulations, self.taken) {
+        // Leaders of before don't say when they answered.
+        let answered = self.answered.or(self.taken);
+        if let (Some(plays), Some(answered)) = (self.simulations, answered) {
+            // An estimate may be half a minute old: what was to come may be over.
             let after = |at: Timestamp| {
-                Seconds(
-                    at.duration_since(taken)
-                        .as_millis()
-                        .try_into()
-                        .unwrap_or(i64::MAX),
-                )
+                let millis = at.duration_since(answered).as_millis();
+                Seconds(millis.max(0).try_into().unwrap_or(i64::MAX))
             };
             let known = self.durations.into_iter();
             let known = known.map(|DurationSource { source, jobs }| Known { source, jobs });
@@ -166,10 +166,16 @@ mod tests {
         });
         let mut late = estimate.clone();
         late["latest"] = Value::Null;
+        let mut again = estimate.clone();
+        again["answered"] = json!("2026-03-01T09:39:55Z");
+        let mut over = estimate.clone();
+        over["answered"] = json!("2026-03-01T10:05:00Z");
         let none = |reason: &str, message: &str| json!({"taken": "2026-03-01T09:30:00Z", "finishedJobs": 0, "reason": reason, "message": message});
         let all = [
             said(estimate),
             said(late),
+            said(again),
+            said(over),
             said(none("Inadmissible", "the flavor has a taint")),
             said(none(
                 "NoFinishedJobs",
@@ -181,6 +187,8 @@ mod tests {
         assert_snapshot!(all.join("\n"), @r"
         in 10m to 2h: 8 of 10 jobs start within such a range (100 simulations of the 34 jobs in its cohort and of new jobs arriving as before; durations: 30 from finished jobs of the same LocalQueue, kind and requests, 4 from finished jobs of the same kind)
         in 10m at the earliest: 8 of 10 jobs start within such a range (100 simulations of the 34 jobs in its cohort and of new jobs arriving as before; durations: 30 from finished jobs of the same LocalQueue, kind and requests, 4 from finished jobs of the same kind)
+        in 5s to 1h50m: 8 of 10 jobs start within such a range (100 simulations of the 34 jobs in its cohort and of new jobs arriving as before; durations: 30 from finished jobs of the same LocalQueue, kind and requests, 4 from finished jobs of the same kind)
+        in 0s to 1h25m: 8 of 10 jobs start within such a range (100 simulations of the 34 jobs in its cohort and of new jobs arriving as before; durations: 30 from finished jobs of the same LocalQueue, kind and requests, 4 from finished jobs of the same kind)
         none: the flavor has a taint
         not there: how long 2 of the jobs run is not known
         none: who knows

@@ -46,7 +46,7 @@ pub async fn estimate_starts(
     if told.is_all {
         return Ok(());
     }
-    let seen = seen(client, tell).await;
+    let seen = seen(client, usize::MAX, tell).await;
     let mut clock = EstimateClock::new();
     let goes_on = |plays| clock.goes_on(plays, tell);
     let notes = play_starts(seen, &told, jobs, assumed, goes_on);
@@ -57,7 +57,8 @@ pub async fn estimate_starts(
 }
 
 /// The same, on a thread of its own, so that others are served meanwhile: the jobs, and what was left out. `under_way` is
-/// kept until that has ended, also if nobody waits for it any more.
+/// kept until that has ended, also if nobody waits for it any more. What is read of the cluster for it takes so much memory at
+/// most.
 ///
 /// # Errors
 /// The thread has ended early.
@@ -66,13 +67,14 @@ pub async fn estimate_starts_beside(
     mut jobs: Vec<Job>,
     assumed: Assumed,
     under_way: OwnedSemaphorePermit,
+    bytes_max: usize,
     tell: &mut Tell<'_>,
 ) -> Result<(Vec<Job>, Vec<String>), JoinError> {
     let told = told(client, &mut jobs, &assumed, TOLD_DEADLINE_BESIDE).await;
     if told.is_all {
         return Ok((jobs, Vec::new()));
     }
-    let seen = seen(client, tell).await;
+    let seen = seen(client, bytes_max, tell).await;
     let playing = spawn_blocking(move || {
         let mut clock = EstimateClock::new();
         let goes_on = |plays| clock.has_time(plays);
@@ -151,8 +153,8 @@ fn play_starts(
 }
 
 /// The queues and jobs of the cluster.
-async fn seen(client: &Client, tell: &mut Tell<'_>) -> Result<Seen, NotRead> {
-    let reading = export_with(client, Besides::Nothing, tell);
+async fn seen(client: &Client, bytes_max: usize, tell: &mut Tell<'_>) -> Result<Seen, NotRead> {
+    let reading = export_with(client, Besides::Nothing, bytes_max, tell);
     let seen = timeout(READ_DEADLINE, reading).await;
     Ok(seen.map_err(|_| NotRead::Late)??)
 }
@@ -166,28 +168,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-
-    fn waiting(name: &str) -> Job {
-        Job {
-            namespace: "blue".to_owned(),
-            group: "batch".to_owned(),
-            kind: "Job".to_owned(),
-            name: name.to_owned(),
-            workload: Some(format!("{name}-1")),
-            queue: "main".to_owned(),
-            state: State::Pending,
-            priority: 0,
-            place: None,
-            pending: None,
-            ahead: None,
-            since: None,
-            reason: String::new(),
-            message: String::new(),
-            start: None,
-            no_estimate: None,
-            order: (0, String::new()),
-        }
-    }
+    use crate::live::tests::waiting;
 
     fn refused(what: &str) -> Value {
         json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 403, "reason": "Forbidden",
@@ -207,7 +188,7 @@ mod tests {
             async { Ok::<_, Infallible>(response.unwrap()) }
         });
         let client = Client::new(service, "default");
-        let mut jobs = [waiting("a"), waiting("b")];
+        let mut jobs = ["a", "b"].map(|name| waiting("Job", name, Some(name)));
         let told = estimate_starts(&client, &mut jobs, &assumed, &mut |_| Ok(())).await;
         told.unwrap();
         jobs.map(|job| job.no_estimate).to_vec()

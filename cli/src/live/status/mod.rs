@@ -7,14 +7,14 @@ mod quota_trees;
 mod tree;
 
 use clap::Args;
-use kube::Client;
+use kube::{Api, Client};
 use sluice_crds::{ClusterQueue, Cohort, LocalQueue};
 
-use super::listed::{list, unless_refused};
+use super::listed::{Unseen, list, unless_refused};
 use super::outcome::{EXIT_CODES, Ended, LiveError};
 use super::queues::{Node, local, trees};
 use super::view::{Look, View};
-use crate::cluster::{ClusterError, Tell, Told};
+use crate::cluster::{ClusterError, Tell, Told, answer};
 
 use tree::local_table;
 pub use tree::tree;
@@ -85,16 +85,46 @@ pub async fn nodes(client: &Client, tell: &mut Tell<'_>) -> Result<Vec<Node>, Li
     let without = "the quota of cohorts, and which cohort is in which";
     let cohorts: Vec<Cohort> = unless_refused(without, cohorts, tell)?;
     let mut nodes = trees(&queues, &cohorts);
-    let note = match quota_trees::add_trees(client, &mut nodes).await {
-        Ok(note) => note,
-        Err(why) => Some(format!(
-            "what cohorts use and queues lend is not known: {why}"
-        )),
-    };
-    if let Some(text) = note {
-        tell(Told::Note(text))?;
-    }
+    let told = quota_trees::add_trees(client, &mut nodes).await;
+    note(told, tell)?;
     Ok(nodes)
+}
+
+/// One ClusterQueue, as it stands in the tree of all; none if there is no such. Of others nothing is asked.
+///
+/// # Errors
+/// The API server refuses or does not answer.
+pub async fn node(
+    client: &Client,
+    name: &str,
+    tell: &mut Tell<'_>,
+) -> Result<Option<Node>, LiveError> {
+    let mut node = cluster_queue(client, name).await?;
+    let told = quota_trees::add_trees(client, node.as_mut_slice()).await;
+    note(told, tell)?;
+    Ok(node)
+}
+
+/// One ClusterQueue by what its object says; none if there is no such.
+///
+/// # Errors
+/// The API server refuses or does not answer.
+pub async fn cluster_queue(client: &Client, name: &str) -> Result<Option<Node>, ClusterError> {
+    let api: Api<ClusterQueue> = Api::all(client.clone());
+    let found = answer("read the ClusterQueue", api.get_opt(name)).await?;
+    let nodes = found.map_or_else(Vec::new, |queue| trees(&[queue], &[]));
+    let node = nodes.into_iter().find(|node| node.kind == "ClusterQueue");
+    Ok(node.map(|node| Node { depth: 0, ..node }))
+}
+
+/// Tells what is not known of trees.
+fn note(told: Result<Option<String>, Unseen>, tell: &mut Tell<'_>) -> Result<(), LiveError> {
+    let note = told.unwrap_or_else(|why| {
+        Some(format!(
+            "what cohorts use and queues lend is not known: {why}"
+        ))
+    });
+    note.map_or(Ok(()), |text| Ok(tell(Told::Note(text))?))
 }
 
 #[cfg(test)]

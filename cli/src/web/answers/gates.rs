@@ -50,7 +50,7 @@ impl Viewer {
     pub async fn gates(&self) -> Result<Answer<Gates>, Problem> {
         let mut problems = Problems::default();
         let objects: Vec<GateObject> = self.list_of_cluster(&mut problems).await?;
-        let queues: Vec<LocalQueue> = self.list(None, &mut problems).await?;
+        let queues = self.local_queues(None, &mut problems).await?;
         let gates: Vec<WithObject> = objects.into_iter().map(with_object).collect();
         let mut others = held(&queues);
         for known in &gates {

@@ -13,8 +13,9 @@ use super::viewer::{Answer, Viewer};
 use crate::cluster::{ClusterError, POD_GROUP, Resource, answer};
 use crate::live::LiveError;
 use crate::live::explain::gated::read_object;
-use crate::live::explain::{Explained, events_about, explained};
-use crate::live::jobs::Called;
+use crate::live::explain::{Explained, events_about, explained, workload_of};
+use crate::live::jobs::{Called, Job};
+use crate::live::list::Keep;
 use crate::web::problem::{Problem, Problems};
 
 /// A job with its life.
@@ -40,21 +41,35 @@ impl Viewer {
         name: &str,
     ) -> Result<Answer<Life>, Problem> {
         let mut problems = Problems::default();
-        let objects = self.objects(Some(namespace), &mut problems).await?;
+        let queues = self.local_queues(Some(namespace), &mut problems).await?;
         let called = called(word, name);
         let kind = called.kind;
-        let found = explained(&self.client, &objects, called, &mut problems.tell()).await;
+        let keep = |job: &Job| {
+            if called.is_job(job) {
+                Keep::Amounts
+            } else {
+                Keep::Job
+            }
+        };
+        let objects = self.objects(Some(namespace), queues, &keep, &mut problems);
+        let objects = objects.await?;
+        let client = &self.client;
+        let workload = workload_of(client, &objects, called, &mut problems.tell()).await;
+        let workload = problems.or_nothing("its Workload", workload)?;
+        let workload = workload.as_ref();
+        let found = explained(client, &objects, workload, called, &mut problems.tell()).await;
+        drop(objects);
         let mut explained = problems.or_nothing("the explanation", found)?;
         if let Some(explained) = &mut explained {
             without_time(explained);
             if explained.is_of_gated_object() {
                 let served = self.served().await;
-                let read = read_object(&self.client, served, explained, &mut problems.tell()).await;
+                // It is read as a whole, and whoever creates it may make it large.
+                let _alone = self.turns.object().await;
+                let read = read_object(client, served, explained, &mut problems.tell()).await;
                 problems.or_nothing("what it requests", read)?;
             }
         }
-        let mut workloads = objects.workloads.iter();
-        let workload = workloads.find(|workload| called.is_of(workload));
         let metadata = self.metadata(namespace, called, workload).await;
         let metadata = metadata.map_err(LiveError::from);
         let metadata = problems.or_nothing(&format!("the {kind}"), metadata)?;
@@ -189,6 +204,12 @@ mod tests {
                 workload("batch/v1", "train-1"),
                 workload("batch.volcano.sh/v1alpha1", "train-2"),
             ])),
+            path if path == format!("{SLUICE}/workloads/train-1") => {
+                (200, workload("batch/v1", "train-1"))
+            }
+            path if path == format!("{SLUICE}/workloads/train-2") => {
+                (200, workload("batch.volcano.sh/v1alpha1", "train-2"))
+            }
             path if path == format!("{SLUICE}/localqueues") => list(json!([])),
             "/api/v1/namespaces/blue/pods" => list(json!([])),
             path if path == format!("{VOLCANO}/held") => {

@@ -3,8 +3,9 @@
 use serde::Serialize;
 
 use super::viewer::{Answer, Viewer};
+use super::waiting::LISTED_MAX;
 use crate::live::jobs::Job;
-use crate::live::list::tell_places;
+use crate::live::list::{Keep, tell_places};
 use crate::web::problem::{Problem, Problems};
 
 /// The jobs that the caller may see.
@@ -21,9 +22,13 @@ impl Viewer {
     /// The API server does not answer.
     pub async fn jobs(&self, namespace: Option<&str>) -> Result<Answer<Jobs>, Problem> {
         let mut problems = Problems::default();
-        let objects = self.objects(namespace, &mut problems).await?;
-        let mut jobs = objects.jobs();
-        let told = tell_places(&self.client, &mut jobs).await;
+        let queues = self.local_queues(namespace, &mut problems).await?;
+        let keep = |_: &Job| Keep::Job;
+        let objects = self
+            .objects(namespace, queues, &keep, &mut problems)
+            .await?;
+        let mut jobs = objects.into_jobs();
+        let told = tell_places(&self.client, &mut jobs, LISTED_MAX).await;
         let told = told.unwrap_or_else(|why| {
             Some(format!(
                 "places are counted among the jobs that you may list: {why}"

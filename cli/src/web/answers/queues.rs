@@ -44,7 +44,7 @@ impl Viewer {
         let mut problems = Problems::default();
         let nodes = status::nodes(&self.client, &mut problems.tell()).await;
         let nodes = problems.or_nothing("clusterqueues and cohorts", nodes)?;
-        let local: Vec<LocalQueue> = self.list(None, &mut problems).await?;
+        let local = self.local_queues(None, &mut problems).await?;
         let local_queues = local.iter().map(of_queue).collect();
         let queues = Queues {
             nodes,

@@ -8,9 +8,9 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::job::called;
 use super::viewer::{Answer, Viewer};
-use super::waiting::QueueName;
+use super::waiting::{QueueName, names};
 use crate::live::jobs::{Job, State};
-use crate::live::list::estimate_starts_beside;
+use crate::live::list::{Keep, estimate_starts_beside};
 use crate::simulate::{range_of, reason_of};
 use crate::web::problem::{Problem, Problems, Reason};
 
@@ -65,11 +65,21 @@ impl Viewer {
             QueueName::Cluster(_) => None,
             QueueName::Local(namespace, _) => Some(namespace.as_str()),
         };
-        let objects = self.objects(namespace, &mut problems).await?;
-        let queues = objects.queues.iter().filter(|local| queue.is(local));
-        let jobs = super::waiting::of_queues(&objects, &queues.collect::<Vec<_>>());
-        let pending = jobs.filter(|job| job.state == State::Pending);
-        self.estimated(pending.collect(), under_way, problems).await
+        let queues = self.local_queues(namespace, &mut problems).await?;
+        let own = names(queues.iter().filter(|local| queue.is(local)));
+        let keep = |job: &Job| {
+            if job.state == State::Pending && own.has(job) {
+                Keep::Job
+            } else {
+                Keep::Nothing
+            }
+        };
+        let objects = self
+            .objects(namespace, queues, &keep, &mut problems)
+            .await?;
+        let mut pending = objects.into_jobs();
+        pending.retain(|job| keep(job) == Keep::Job);
+        self.estimated(pending, under_way, problems).await
     }
 
     /// When a job will start.
@@ -84,11 +94,20 @@ impl Viewer {
     ) -> Result<Answer<Starts>, Problem> {
         let under_way = self.under_way()?;
         let mut problems = Problems::default();
-        let objects = self.objects(Some(namespace), &mut problems).await?;
+        let queues = self.local_queues(Some(namespace), &mut problems).await?;
         let called = called(kind, name);
-        let jobs = objects.jobs().into_iter();
-        let job = jobs.filter(|job| called.is_job(job)).take(1);
-        self.estimated(job.collect(), under_way, problems).await
+        let keep = |job: &Job| {
+            if called.is_job(job) {
+                Keep::Job
+            } else {
+                Keep::Nothing
+            }
+        };
+        let objects = self.objects(Some(namespace), queues, &keep, &mut problems);
+        let mut job = objects.await?.into_jobs();
+        job.retain(|job| called.is_job(job));
+        job.truncate(1);
+        self.estimated(job, under_way, problems).await
     }
 
     /// The right to make the one estimate. Who has to wait costs the cluster nothing.
@@ -108,6 +127,7 @@ impl Viewer {
             jobs,
             self.assumed.clone(),
             under_way,
+            self.seen_bytes_max,
             &mut problems.tell(),
         )
         .await;

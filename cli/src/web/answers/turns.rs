@@ -17,6 +17,8 @@ const PLACES_MAX: usize = 64;
 #[derive(Clone)]
 pub struct Turns {
     one: Arc<Semaphore>,
+    /// The one object that is read as a whole at a time.
+    object: Arc<Semaphore>,
     /// Who has to wait, and when he last asked; the next one first.
     waiting: Arc<Mutex<VecDeque<(String, Instant)>>>,
 }
@@ -26,8 +28,15 @@ impl Turns {
     pub fn new() -> Self {
         Self {
             one: Arc::new(Semaphore::new(1)),
+            object: Arc::new(Semaphore::new(1)),
             waiting: Arc::default(),
         }
+    }
+
+    /// The turn to read an object as a whole, which takes a moment. Others wait for it.
+    pub(super) async fn object(&self) -> Option<OwnedSemaphorePermit> {
+        // The semaphore is never closed.
+        self.object.clone().acquire_owned().await.ok()
     }
 
     /// The turn of a user, which lasts until it is dropped; none if it is not his.

@@ -1,24 +1,36 @@
 //! Who asks, of which cluster. Lists are of all namespaces, or of one where the caller may not list all.
 
 use std::fmt::Debug;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use kube::core::{ClusterResourceScope, NamespaceResourceScope};
+use kube::core::ClusterResourceScope;
 use kube::{Client, Resource};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use sluice_crds::LocalQueue;
 use tokio::sync::Mutex;
 
 use super::turns::Turns;
 use crate::cluster::{ClusterError, Served};
-use crate::live::listed::list;
-use crate::live::{LiveError, list::Objects};
+use crate::live::LiveError;
+use crate::live::list::{KeepOf, Objects};
+use crate::live::listed::{each, list};
 use crate::simulate::Assumed;
 use crate::web::problem::{Problem, Problems};
 
 /// How long what the API server serves is believed to be the same.
 const SERVED_AGE_MAX: Duration = Duration::from_mins(1);
+
+/// Where many read, what is kept of the jobs of an answer takes so many bytes of memory at most, and its LocalQueues so many. An
+/// answer is made of both, and eight are made at a time.
+const JOBS_BYTES_MAX: usize = 48 << 20;
+const QUEUES_BYTES_MAX: usize = 8 << 20;
+/// What is read of the cluster for an estimate, of which there is one at a time, takes so many.
+const SEEN_BYTES_MAX: usize = 96 << 20;
+/// How many times its text an object may take of memory.
+const BYTES_PER_TEXT: usize = 8;
 
 /// What the API server serves, and when it said so.
 type Known = (Instant, Arc<Served>);
@@ -37,6 +49,9 @@ pub struct Viewer {
     pub(super) assumed: Assumed,
     served: Arc<Mutex<Option<Known>>>,
     pub(super) turns: Turns,
+    jobs_bytes_max: usize,
+    queues_bytes_max: usize,
+    pub(super) seen_bytes_max: usize,
 }
 
 /// An answer, with what is missing in it.
@@ -81,15 +96,21 @@ impl Viewer {
             assumed,
             served: Arc::default(),
             turns: Turns::new(),
+            jobs_bytes_max: usize::MAX,
+            queues_bytes_max: usize::MAX,
+            seen_bytes_max: usize::MAX,
         }
     }
 
-    /// The same, as one of several users, who share these turns by parties.
+    /// The same, as one of several users, who share these turns by parties, and the memory.
     pub fn among(self, turns: Turns, user: String, party: String) -> Self {
         Self {
             user,
             party,
             turns,
+            jobs_bytes_max: JOBS_BYTES_MAX,
+            queues_bytes_max: QUEUES_BYTES_MAX,
+            seen_bytes_max: SEEN_BYTES_MAX,
             ..self
         }
     }
@@ -122,53 +143,95 @@ impl Viewer {
         problems.or_nothing(&K::plural(&()), found)
     }
 
-    /// The objects of a kind in a namespace, or in all that the caller may list.
-    pub(super) async fn list<K>(
+    /// The LocalQueues of a namespace, or of all that the caller may list.
+    pub(super) async fn local_queues(
         &self,
         namespace: Option<&str>,
         problems: &mut Problems,
-    ) -> Result<Vec<K>, Problem>
-    where
-        K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + DeserializeOwned + Debug,
-    {
-        let what = K::plural(&()).into_owned();
-        let found = list(&self.client, namespace, None, &mut problems.tell()).await;
-        match found {
+    ) -> Result<Vec<LocalQueue>, Problem> {
+        let what = LocalQueue::plural(&()).into_owned();
+        match self.local_queues_of(namespace, problems).await {
             Err(error) if namespace.is_none() && is_forbidden(&error) => {
                 problems.or_nothing::<()>(&format!("{what} of other namespaces"), Err(error))?;
-                let own = list(
-                    &self.client,
-                    Some(&self.namespace),
-                    None,
-                    &mut problems.tell(),
-                )
-                .await;
+                let own = Some(self.namespace.as_str());
+                let own = self.local_queues_of(own, problems).await;
                 problems.or_nothing(&what, own)
             }
             found => problems.or_nothing(&what, found),
         }
     }
 
+    /// Without what is not shown, which whoever creates them may make large.
+    async fn local_queues_of(
+        &self,
+        namespace: Option<&str>,
+        problems: &mut Problems,
+    ) -> Result<Vec<LocalQueue>, LiveError> {
+        let (mut all, mut left) = (Vec::new(), Some(self.queues_bytes_max));
+        let mut tell = problems.tell();
+        let read = each(
+            &self.client,
+            namespace,
+            None,
+            &mut tell,
+            |mut queue: LocalQueue| {
+                (queue.metadata.annotations, queue.metadata.labels) = (None, None);
+                let text = serde_json::to_vec(&queue).map_or(0, |text| text.len());
+                let bytes = text.saturating_mul(BYTES_PER_TEXT);
+                left = left.and_then(|left| left.checked_sub(bytes));
+                match left {
+                    Some(_) => {
+                        all.push(queue);
+                        ControlFlow::Continue(())
+                    }
+                    None => ControlFlow::Break(()),
+                }
+            },
+        );
+        read.await?;
+        drop(tell);
+        if left.is_none() {
+            let shown = all.len();
+            let text = format!(
+                "there are more LocalQueues than one answer can hold: only {shown} of them are shown"
+            );
+            problems.note(text);
+        }
+        Ok(all)
+    }
+
     /// The objects that jobs are seen by, as far as the caller may see them.
     pub(super) async fn objects(
         &self,
         namespace: Option<&str>,
+        queues: Vec<LocalQueue>,
+        keep: &KeepOf<'_>,
         problems: &mut Problems,
     ) -> Result<Objects, Problem> {
-        let workloads = self.list(namespace, problems).await?;
-        let queues = self.list(namespace, problems).await?;
-        let mut pods = crate::live::list::pods(&self.client, namespace, &mut problems.tell()).await;
-        if namespace.is_none() && pods.as_ref().is_err_and(is_forbidden) {
-            let own = Some(self.namespace.as_str());
-            pods = crate::live::list::pods(&self.client, own, &mut problems.tell()).await;
+        let client = &self.client;
+        let own = Some(self.namespace.as_str()).filter(|_| namespace.is_none());
+        let names = self.assumed.names.clone();
+        let mut objects = Objects::new(queues, names, self.jobs_bytes_max);
+        let mut read = objects
+            .add_workloads(client, namespace, keep, &mut problems.tell())
+            .await;
+        if let (Some(own), true) = (own, is_refused(&read)) {
+            problems.or_nothing("workloads of other namespaces", read)?;
+            read = objects
+                .add_workloads(client, Some(own), keep, &mut problems.tell())
+                .await;
         }
-        let objects = Objects {
-            workloads,
-            queues,
-            pods: problems.or_nothing("pods that are admitted by themselves", pods)?,
-            names: self.assumed.names.clone(),
-        };
-        if let Some(note) = objects.left_out() {
+        problems.or_nothing("workloads", read)?;
+        let mut read = objects
+            .add_pods(client, namespace, keep, &mut problems.tell())
+            .await;
+        if let (Some(own), true) = (own, is_refused(&read)) {
+            read = objects
+                .add_pods(client, Some(own), keep, &mut problems.tell())
+                .await;
+        }
+        problems.or_nothing("pods that are admitted by themselves", read)?;
+        for note in objects.left_out() {
             problems.note(note);
         }
         Ok(objects)
@@ -186,6 +249,10 @@ impl Viewer {
             }
         }
     }
+}
+
+fn is_refused(read: &Result<(), LiveError>) -> bool {
+    read.as_ref().is_err_and(is_forbidden)
 }
 
 fn is_forbidden(error: &LiveError) -> bool {

@@ -4,25 +4,23 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::jiff::Timestamp;
-use kube::ResourceExt;
+use kube::ResourceExt as _;
 use serde::{Deserialize, Serialize};
-use sluice_crds::{GROUP, LocalQueue, Quantity, Workload};
+use sluice_crds::{GROUP, LocalQueue, Quantity};
 
 use super::queues::{Local, of_queue};
 use super::viewer::{Answer, Viewer};
 use crate::cluster::POD_GROUP;
-use crate::live::explain::requests::{Requests, held, held_by_pod, of_pod, of_workload};
 use crate::live::jobs::{Job, State};
-use crate::live::list::{Objects, all_pending};
+use crate::live::list::{Keep, Listed, Objects, all_pending};
 use crate::live::listed::Unseen;
 use crate::live::queues::Node;
 use crate::live::status;
 use crate::web::problem::{Problem, Problems};
 
 /// Most that are listed of a queue.
-const LISTED_MAX: usize = 10_000;
+pub(super) const LISTED_MAX: usize = 10_000;
 
 /// The resource that the number of pods is.
 const PODS: &str = "pods";
@@ -141,6 +139,14 @@ impl QueueName {
 }
 
 impl Pending {
+    /// What it is told from others by: a pod that is admitted by itself may have the name of a Workload.
+    fn key(&self) -> (String, String, bool) {
+        let Metadata { name, namespace } = self.metadata.clone();
+        let job = self.job.as_ref();
+        let is_pod = job.is_some_and(|job| job.kind == "Pod" && job.name == name);
+        (namespace, name, is_pod)
+    }
+
     fn into_waiter(self, is_local: bool) -> Waiter {
         let Metadata { name, namespace } = self.metadata;
         let (group, kind, name) = match self.job {
@@ -183,20 +189,24 @@ impl Viewer {
             QueueName::Cluster(_) => None,
             QueueName::Local(namespace, _) => Some(namespace.as_str()),
         };
-        let objects = self.objects(namespace, &mut problems).await?;
-        let own: Vec<&LocalQueue> = objects.queues.iter().filter(|own| queue.is(own)).collect();
+        let queues = self.local_queues(namespace, &mut problems).await?;
+        let own: Vec<&LocalQueue> = queues.iter().filter(|own| queue.is(own)).collect();
+        let own_names = names(own.iter().copied());
         let name = match &queue {
             QueueName::Cluster(name) => Some(name.clone()),
             QueueName::Local(..) => own.first().map(|own| own.spec.cluster_queue.clone()),
         };
-        let nodes = status::nodes(&self.client, &mut problems.tell()).await;
-        let nodes = problems.or_nothing("the ClusterQueue", nodes)?;
-        let mut nodes = nodes.into_iter().filter(|node| node.kind == "ClusterQueue");
-        let node = nodes.find(|node| Some(&node.name) == name.as_ref());
+        let node = match &name {
+            Some(name) => {
+                let found = status::node(&self.client, name, &mut problems.tell()).await;
+                problems.or_nothing("the ClusterQueue", found)?
+            }
+            None => None,
+        };
         let is_local = matches!(queue, QueueName::Local(..));
-        let told = all_pending::<Pending>(&self.client, &queue.path(), LISTED_MAX).await;
+        let told = all_pending(&self.client, &queue.path(), LISTED_MAX, Pending::key).await;
         let is_nowhere = node.is_none() && own.is_empty();
-        let (total, pending) = match told {
+        let told = match told {
             Ok((total, pending)) => {
                 let pending = pending.into_iter().map(|one| one.into_waiter(is_local));
                 let mut pending: Vec<Waiter> = pending.collect();
@@ -205,7 +215,7 @@ impl Viewer {
                         waiter.requests.remove(PODS);
                     }
                 }
-                (Some(total), pending)
+                Some((Some(total), pending))
             }
             // Neither Sluice nor the API server knows it.
             Err(Unseen::NotFound(why)) if is_nowhere && why.contains("not found") => {
@@ -218,22 +228,37 @@ impl Viewer {
             Err(why) => {
                 let text = format!("only jobs that you may list are shown as waiting: {why}");
                 problems.note(text);
-                let mut waiting = waiting(&objects, &own);
-                // Jobs of other namespaces may be among them, which the caller does not see.
-                if !is_local {
-                    for waiter in &mut waiting {
-                        waiter.place = None;
-                    }
-                }
-                (is_local.then_some(waiting.len()), waiting)
+                None
             }
         };
+        let local_queues = own.into_iter().map(of_queue).collect();
+        let is_told = told.is_some();
+        let keep = |job: &Job| {
+            if own_names.has(job) && (holds(job) || !is_told) {
+                Keep::Amounts
+            } else {
+                Keep::Nothing
+            }
+        };
+        let objects = self
+            .objects(namespace, queues, &keep, &mut problems)
+            .await?;
+        let (total, pending) = told.unwrap_or_else(|| {
+            let mut waiting = waiting(&objects);
+            // Jobs of other namespaces may be among them, which the caller does not see.
+            if !is_local {
+                for waiter in &mut waiting {
+                    waiter.place = None;
+                }
+            }
+            (is_local.then_some(waiting.len()), waiting)
+        });
         let waiting = Waiting {
             node,
             total,
             pending,
-            holding: holding(&objects, &own),
-            local_queues: own.into_iter().map(of_queue).collect(),
+            holding: holding(objects),
+            local_queues,
         };
         Ok(Answer::new(waiting, problems))
     }
@@ -251,89 +276,59 @@ fn counts_pods(node: Option<&Node>, own: &[&LocalQueue]) -> bool {
         .any(|name| name == PODS)
 }
 
-/// The names of these queues, with their namespaces.
-fn names(queues: &[&LocalQueue]) -> BTreeSet<(String, String)> {
-    let queues = queues.iter();
-    queues
-        .map(|queue| (queue.namespace().unwrap_or_default(), queue.name_any()))
-        .collect()
+/// The names of LocalQueues, with their namespaces.
+pub(super) struct Names(BTreeSet<(String, String)>);
+
+/// The names of these queues.
+pub(super) fn names<'a>(queues: impl Iterator<Item = &'a LocalQueue>) -> Names {
+    let names = queues.map(|queue| (queue.namespace().unwrap_or_default(), queue.name_any()));
+    Names(names.collect())
 }
 
-/// The jobs of these queues.
-pub(super) fn of_queues(
-    objects: &Objects,
-    queues: &[&LocalQueue],
-) -> impl Iterator<Item = Job> + use<> {
-    let names = names(queues);
-    let jobs = objects.jobs().into_iter();
-    jobs.filter(move |job| names.contains(&(job.namespace.clone(), job.queue.clone())))
+impl Names {
+    /// Whether a job is in one of them.
+    pub(super) fn has(&self, job: &Job) -> bool {
+        self.0.contains(&(job.namespace.clone(), job.queue.clone()))
+    }
 }
 
-/// What is said of an object in amounts.
-type Amounts<K> = fn(&K) -> Requests;
-
-/// The jobs of these queues that are so, with what is said `of` their Workloads, or of pods that are admitted by
-/// themselves.
-fn chosen(
-    objects: &Objects,
-    queues: &[&LocalQueue],
-    is_so: impl Fn(&Job) -> bool,
-    (of, of_pod): (Amounts<Workload>, Amounts<Pod>),
-) -> Vec<Holder> {
-    let workloads = by_name(&objects.workloads);
-    let pods = by_name(&objects.pods);
-    let jobs = of_queues(objects, queues).filter(is_so);
-    jobs.map(|job| {
-        let called = |name: &String| (job.namespace.clone(), name.clone());
-        let requests = match &job.workload {
-            Some(name) => workloads.get(&called(name)).map(|workload| of(workload)),
-            None => pods.get(&called(&job.name)).map(|pod| of_pod(pod)),
-        };
-        Holder {
-            requests: requests.unwrap_or_default(),
-            job,
-        }
-    })
-    .collect()
-}
-
-/// Objects by their namespaces and names.
-fn by_name<K: ResourceExt>(objects: &[K]) -> BTreeMap<(String, String), &K> {
-    let objects = objects.iter();
-    objects
-        .map(|object| {
-            let namespace = object.namespace().unwrap_or_default();
-            ((namespace, object.name_any()), object)
-        })
-        .collect()
+fn holds(job: &Job) -> bool {
+    matches!(job.state, State::Admitted | State::Evicted)
 }
 
 /// Who waits, by the objects that the caller sees, in the order of the queue.
-fn waiting(objects: &Objects, queues: &[&LocalQueue]) -> Vec<Waiter> {
-    let mut waiting = chosen(objects, queues, Job::is_queued, (of_workload, of_pod));
+fn waiting(objects: &Objects) -> Vec<Waiter> {
+    let waiting = objects.listed().iter().filter(|one| one.job.is_queued());
+    let mut waiting: Vec<&Listed> = waiting.collect();
     waiting.sort_by_key(|one| (-i64::from(one.job.priority), one.job.order.clone()));
     let waiting = waiting.into_iter().zip(1..);
     waiting
-        .map(|(Holder { job, requests }, place)| Waiter {
+        .map(|(Listed { job, requests, .. }, place)| Waiter {
             place: Some(place),
-            namespace: job.namespace,
-            group: job.group,
-            kind: job.kind,
-            name: job.name,
-            queue: job.queue,
+            namespace: job.namespace.clone(),
+            group: job.group.clone(),
+            kind: job.kind.clone(),
+            name: job.name.clone(),
+            queue: job.queue.clone(),
             priority: job.priority,
             since: job.since,
-            requests,
-            reason: job.reason,
-            message: job.message,
+            requests: requests.clone(),
+            reason: job.reason.clone(),
+            message: job.message.clone(),
         })
         .collect()
 }
 
 /// Who holds quota, the latest first.
-fn holding(objects: &Objects, queues: &[&LocalQueue]) -> Vec<Holder> {
-    let holds = |job: &Job| matches!(job.state, State::Admitted | State::Evicted);
-    let mut holding = chosen(objects, queues, holds, (held, held_by_pod));
+fn holding(objects: Objects) -> Vec<Holder> {
+    let holding = objects.into_listed().into_iter();
+    let holding = holding.filter(|one| holds(&one.job));
+    let mut holding: Vec<Holder> = holding
+        .map(|Listed { job, held, .. }| Holder {
+            job,
+            requests: held,
+        })
+        .collect();
     holding.sort_by_key(|holder| Reverse(holder.job.since));
     holding.truncate(LISTED_MAX);
     holding

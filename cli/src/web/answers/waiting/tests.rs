@@ -1,6 +1,7 @@
 //! Who waits, as the caller sees it.
 
 use std::convert::Infallible;
+use std::sync::{Arc, Mutex};
 
 use http::{Request, Response};
 use kube::Client;
@@ -58,6 +59,49 @@ async fn who_does_not_see_all_that_wait_is_told_no_places() {
         (json!("low"), Some(json!(2))),
     ];
     assert_eq!(told(local).await, (Some(json!(2)), places));
+}
+
+/// The page asks about it every few seconds, and the leader answers one such question at a time.
+#[tokio::test]
+async fn of_one_queue_no_other_is_asked_about() {
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&asked);
+    let answering = tower::service_fn(move |request: Request<Body>| {
+        let path = request.uri().path().to_owned();
+        let queue = |name: &str, cohort: &str| {
+            json!({"apiVersion": "sluice.dev/v1alpha1", "kind": "ClusterQueue",
+                "metadata": {"name": name}, "spec": {"cohortName": cohort}})
+        };
+        let queues = ["a", "b", "c"].map(|name| queue(name, name));
+        let (code, body) = match path.rsplit_once('/').unwrap() {
+            (_, "clusterqueues") => (200, json!({"metadata": {}, "items": queues})),
+            ("/apis/sluice.dev/v1alpha1/clusterqueues", name) => (200, queue(name, name)),
+            (_, "tree") => {
+                let node = json!({"kind": "ClusterQueue", "name": "a", "gatedWorkloads": 3, "pendingWorkloads": 4,
+                    "flavors": []});
+                (200, json!({"nodes": [node]}))
+            }
+            (_, "pendingworkloads") => (200, json!({"total": 0, "items": []})),
+            _ => (200, json!({"metadata": {}, "items": []})),
+        };
+        seen.lock().unwrap().push(path);
+        let body = Body::from(body.to_string().into_bytes());
+        async move { Ok::<_, Infallible>(Response::builder().status(code).body(body).unwrap()) }
+    });
+    let client = Client::new(answering, "default");
+    let viewer = Viewer::new(client, String::new(), "blue".to_owned(), Assumed::default());
+    let told = viewer.waiting(QueueName::Cluster("a".to_owned())).await;
+    let told = serde_json::to_value(told.unwrap()).unwrap();
+    assert_eq!(told["node"]["gated"], 3);
+    let asked = asked.lock().unwrap();
+    let trees: Vec<_> = asked
+        .iter()
+        .filter(|path| path.ends_with("/tree"))
+        .collect();
+    assert_eq!(
+        trees,
+        ["/apis/visibility.sluice.dev/v1alpha1/clusterqueues/a/tree"]
+    );
 }
 
 /// As the page of a job shows it.

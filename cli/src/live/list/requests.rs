@@ -4,20 +4,18 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
 use kube::api::DynamicObject;
 use sluice_crds::{Quantity, Workload};
 use sluice_engine::Admission;
 use sluice_kinds::CompiledKind;
+use sluice_kinds::pod::PodView;
 use sluice_kinds::requests::PodDefaults;
 use sluice_kinds::view::PodSetView;
 use sluice_translate as translate;
 use sluice_translate::ReleasedPod;
 
-use super::super::jobs::view_of;
 use crate::cluster::{Resource, Served};
-use crate::rules::queue_names::QueueNames;
 use crate::rules::{of_resource, shipped};
 
 /// Amounts of resources.
@@ -53,17 +51,16 @@ pub fn held(workload: &Workload) -> Requests {
 }
 
 /// What a pod that is admitted by itself asks for, whatever its queue is called by.
-pub fn of_pod(pod: &Pod) -> Requests {
-    let asks = view_of(pod, &QueueNames::default()).and_then(|view| view.asks.ok());
-    of_sets(asks.as_slice())
+pub fn of_pod(pod: &PodView) -> Requests {
+    pod.asks.as_ref().map_or_else(
+        |_| Requests::new(),
+        |asks| of_sets(std::slice::from_ref(asks)),
+    )
 }
 
 /// What a pod holds that is admitted by itself: of what it asks for, what it was given flavors for.
-pub fn held_by_pod(pod: &Pod) -> Requests {
-    let Some(view) = view_of(pod, &QueueNames::default()) else {
-        return Requests::new();
-    };
-    let (Some(Ok(admitted)), Ok(asks)) = (&view.admitted, &view.asks) else {
+pub fn held_by_pod(pod: &PodView) -> Requests {
+    let (Some(Ok(admitted)), Ok(asks)) = (&pod.admitted, &pod.asks) else {
         return of_pod(pod);
     };
     usage(&translate::pod_admission(ReleasedPod {
@@ -71,12 +68,12 @@ pub fn held_by_pod(pod: &Pod) -> Requests {
         cohort: admitted.cohort.as_deref(),
         flavors: &admitted.flavors,
         asks,
-        is_bound: view.is_bound,
+        is_bound: pod.is_bound,
     }))
 }
 
 /// What an object asks for by itself: a namespace may add to that when it is queued. Nothing if it can't be read.
-pub(super) async fn asked(
+pub async fn asked(
     client: &Client,
     served: &Served,
     resource: &Resource,
@@ -124,9 +121,12 @@ fn sums<'a>(amounts: impl Iterator<Item = (&'a str, i128, i128)>) -> Requests {
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::api::core::v1::Pod;
     use serde_json::json;
 
     use super::*;
+    use crate::live::jobs::read;
+    use crate::rules::queue_names::QueueNames;
 
     fn shown(requests: &Requests) -> Vec<(&str, &str)> {
         let requests = requests.iter();
@@ -170,12 +170,13 @@ mod tests {
             "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "250m", "memory": "1Gi"}}}]},
         }))
         .unwrap();
-        assert_eq!(shown(&held_by_pod(&pod)), [("cpu", "250m")]);
+        let held_by = |pod: &Pod| {
+            let (_, view) = read(pod, &QueueNames::default()).unwrap();
+            held_by_pod(&view)
+        };
+        assert_eq!(shown(&held_by(&pod)), [("cpu", "250m")]);
         // One that runs without an admission is counted by what it asks for.
         pod.metadata.annotations = None;
-        assert_eq!(
-            shown(&held_by_pod(&pod)),
-            [("cpu", "250m"), ("memory", "1Gi")]
-        );
+        assert_eq!(shown(&held_by(&pod)), [("cpu", "250m"), ("memory", "1Gi")]);
     }
 }
