@@ -34,7 +34,7 @@ impl Play {
         self.admit_of(name, &job_kind())
     }
 
-    fn admit_of(&mut self, name: &str, kind: &Value) -> DynamicObject {
+    pub(super) fn admit_of(&mut self, name: &str, kind: &Value) -> DynamicObject {
         self.list_settings_of(kind);
         self.list_jobs([job(name)]);
         let created = self.cycle().remove(0);

@@ -9,7 +9,7 @@ use tokio::task::{JoinError, spawn_blocking};
 use tokio::time::timeout;
 
 use super::super::clock::EstimateClock;
-use super::super::export::{Besides, export_with};
+use super::super::export::{JobKinds, export_with};
 use super::super::jobs::{Job, State};
 use super::super::outcome::LiveError;
 use super::start_answers::{Told, ask};
@@ -152,7 +152,7 @@ fn play_starts(
 
 /// The queues and jobs of the cluster.
 async fn seen(client: &Client, tell: &mut Tell<'_>) -> Result<Seen, NotRead> {
-    let reading = export_with(client, Besides::Nothing, tell);
+    let reading = export_with(client, JobKinds::ToKnowEnds, tell);
     let seen = timeout(READ_DEADLINE, reading).await;
     Ok(seen.map_err(|_| NotRead::Late)??)
 }
