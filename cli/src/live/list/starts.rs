@@ -106,7 +106,8 @@ fn not_pending(jobs: &mut [Job]) {
     for job in jobs {
         job.no_estimate = match job.state {
             State::Gated => Some("gates hold it, and may do so for ever".to_owned()),
-            State::Inactive => Some("its Workload is deactivated".to_owned()),
+            State::OnHold => Some("its user has suspended it".to_owned()),
+            State::Inactive => Some("it is deactivated, or is being deleted".to_owned()),
             State::Pending | State::Admitted | State::Evicted | State::Finished => None,
         };
     }
