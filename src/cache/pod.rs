@@ -145,6 +145,7 @@ pub type Asks = Result<PodSetView, Vec<Problem>>;
 
 /// What is kept of a pod.
 #[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct PodRecord {
     /// `metadata.uid`.
     pub uid: Uid,

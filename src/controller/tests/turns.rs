@@ -101,15 +101,15 @@ async fn an_admission_of_a_pod_that_nobody_answers_is_counted_once_it_is_seen() 
 /// As a job does.
 #[tokio::test]
 async fn a_pod_counts_under_the_class_that_its_priority_comes_from() {
-    let of_pods = |pod: &mut Value| pod["spec"]["priorityClassName"] = json!("high");
-    let by_label =
-        |pod: &mut Value| pod["metadata"]["labels"]["sluice.dev/priority-class"] = json!("batch");
-    let cases: [(&dyn Fn(&mut Value), &str, bool); 3] = [
-        (&of_pods, "high", false),
-        (&by_label, "batch", true),
-        (&|_| (), "batch", true),
-    ];
-    for (edit, class, is_recorded) in cases {
+    let mut of_pods = waiting();
+    of_pods["spec"]["priorityClassName"] = json!("high");
+    let mut by_label = waiting();
+    by_label["metadata"]["labels"]["sluice.dev/priority-class"] = json!("batch");
+    for (pod, class, is_recorded) in [
+        (of_pods, "high", false),
+        (by_label, "batch", true),
+        (waiting(), "batch", true),
+    ] {
         let mut play = Play::new();
         play.list_settings();
         play.list_jobs([]);
@@ -122,8 +122,6 @@ async fn a_pod_counts_under_the_class_that_its_priority_comes_from() {
         let mut queue = own("ClusterQueue", "q", &spec);
         queue["metadata"]["resourceVersion"] = json!("6");
         play.observe(&Source::ClusterQueue, Change::Applied(seen(queue)));
-        let mut pod = waiting();
-        edit(&mut pod);
         play.see_pod(pod.clone());
         let admission = play.cycle().remove(0);
         let stored = written(pod, &admission, 21);
