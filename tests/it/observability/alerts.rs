@@ -51,7 +51,7 @@ const FAULTS: [(&str, &str); 22] = [
         "SluiceWorkloadsStalled",
         "the controller of an evicted job does nothing",
     ),
-    ("SluicePodsUncounted", "a webhook refuses to label a pod"),
+    ("SluicePodsUncounted", "the API server lets nobody label a pod"),
     ("SluiceGateBacklogged", "nobody lifts a gate"),
     (
         "SluiceWebhookFails",

@@ -166,7 +166,8 @@ pub async fn an_api_that_is_not_reached(bed: &Bed, port: u16, alerts: &Alerts) -
     alerts.see_over("SluiceVisibilityUnavailable").await
 }
 
-/// Of a Job that is in no queue itself the template carries the label.
+/// Of a Job that is in no queue itself the template carries the label. One without labels would get those of its template
+/// from the API server.
 pub async fn a_pod_that_is_not_labelled(
     scene: &Scene<'_>,
     troubles: &Troubles,
@@ -175,6 +176,7 @@ pub async fn a_pod_that_is_not_labelled(
     troubles.begin(Trouble::LabelsAreRefused);
     let labels = json!({"sluice.dev/queue-name": "q"});
     let job = Job::new("uncounted").runs_forever();
+    let job = job.label("tests/own", "yes");
     let job = job.with(&["spec", "template", "metadata", "labels"], labels);
     scene.create(&job.json()).await?;
     alerts.see_firing("SluicePodsUncounted").await?;
