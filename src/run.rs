@@ -302,6 +302,7 @@ impl Replica {
             tls,
             client: self.clients.write.clone(),
             leader: self.election.leader(),
+            metrics: self.metrics.clone(),
         };
         tokio::spawn(port.serve(basis, stop.clone()));
     }

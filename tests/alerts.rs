@@ -30,7 +30,7 @@ type Row<'a> = (
 const POD: (&str, &str) = ("pod", "sluice-a");
 const QUEUE: (&str, &str) = ("cluster_queue", "research");
 
-const ROWS: [Row<'_>; 24] = [
+const ROWS: [Row<'_>; 31] = [
     (
         "SluiceNoLeader",
         &[("sluice_leader{pod=\"sluice-a\"}", "1x3 0x9 1x9")],
@@ -311,6 +311,98 @@ const ROWS: [Row<'_>; 24] = [
         )],
         (60, &[POD]),
         70,
+    ),
+    // The leader changes, and the job of the first has no pods under the second either.
+    (
+        "SluiceWorkloadsWithoutPods",
+        &[
+            (
+                "sluice_workloads_without_pods{cluster_queue=\"research\",pod=\"sluice-a\"}",
+                "0x2 1x10 stale",
+            ),
+            (
+                "sluice_workloads_without_pods{cluster_queue=\"research\",pod=\"sluice-b\"}",
+                "_x15 2x10 0x9",
+            ),
+        ],
+        (20, &[QUEUE]),
+        28,
+    ),
+    // It is tried three times, each half a minute.
+    (
+        "SluicePodsUncounted",
+        &[
+            (
+                "sluice_pods_not_labelled_total{pod=\"sluice-a\"}",
+                "0x3 0+2x9 18x30",
+            ),
+            ("sluice_pods_not_labelled_total{pod=\"sluice-b\"}", "0x45"),
+        ],
+        (12, &[]),
+        35,
+    ),
+    // What is in the way only the API server sees.
+    (
+        "SluiceVisibilityUnavailable",
+        &[
+            (
+                "aggregator_unavailable_apiservice{name=\"v1alpha1.visibility.sluice.dev\"}",
+                "0x2 1x9 0x9",
+            ),
+            (
+                "aggregator_unavailable_apiservice{name=\"v1beta1.metrics.k8s.io\"}",
+                "1x30",
+            ),
+            ("sluice_visibility_unavailable{pod=\"sluice-a\"}", "0x30"),
+        ],
+        (10, &[]),
+        15,
+    ),
+    // Prometheus does not read the API server.
+    (
+        "SluiceVisibilityUnavailable",
+        &[
+            (
+                "sluice_visibility_unavailable{pod=\"sluice-a\"}",
+                "0x2 1x9 0x9",
+            ),
+            ("sluice_visibility_unavailable{pod=\"sluice-b\"}", "0x30"),
+        ],
+        (10, &[]),
+        15,
+    ),
+    (
+        "SluiceReportsDropped",
+        &[
+            (
+                "sluice_events_dropped_total{pod=\"sluice-a\"}",
+                "0x3 0+5x4 20x40",
+            ),
+            ("sluice_log_lines_dropped_total{pod=\"sluice-a\"}", "0x50"),
+        ],
+        (12, &[POD]),
+        30,
+    ),
+    (
+        "SluiceReportsDropped",
+        &[
+            ("sluice_events_dropped_total{pod=\"sluice-a\"}", "0x50"),
+            (
+                "sluice_log_lines_dropped_total{pod=\"sluice-a\"}",
+                "0x3 0+5x4 20x40",
+            ),
+        ],
+        (12, &[POD]),
+        30,
+    ),
+    (
+        "SluiceMetricsDropped",
+        &[(
+            "sluice_metric_series_dropped_total{pod=\"sluice-a\"}",
+            "0x3 0+60x9 540x40",
+        )],
+        (12, &[POD]),
+        35,
     ),
     (
         "SluiceConfigurationRefused",

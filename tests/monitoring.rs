@@ -19,11 +19,14 @@ const BOARD: &str = "config/monitoring/grafana/sluice.json";
 const RUNBOOK: &str = "docs/runbook.md";
 /// Labels that Prometheus adds, or that histograms have.
 const ADDED: [&str; 3] = ["pod", "instance", "le"];
-/// The one metric of somebody else, with its labels: that of the API server about webhooks.
-const OF_OTHERS: (&str, [&str; 2]) = (
-    "apiserver_admission_webhook_rejection_count",
-    ["name", "error_type"],
-);
+/// The metrics of somebody else, with their labels: those of the API server about webhooks, and about APIs of others.
+const OF_OTHERS: [(&str, &[&str]); 2] = [
+    (
+        "apiserver_admission_webhook_rejection_count",
+        &["name", "error_type"],
+    ),
+    ("aggregator_unavailable_apiservice", &["name"]),
+];
 
 fn read(path: &str) -> String {
     let path = format!("{}/{path}", env!("CARGO_MANIFEST_DIR"));
@@ -111,8 +114,9 @@ fn check(query: &str, told: &str, place: &str) {
             definition(word).unwrap_or_else(|| panic!("{place}: there is no metric {word}"))
         })
         .collect();
-    let of_others = query.contains(OF_OTHERS.0).then_some(OF_OTHERS.1);
-    let is_of_any = !metrics.is_empty() || of_others.is_some();
+    let of_others = OF_OTHERS.iter().filter(|(name, _)| query.contains(name));
+    let of_others: Vec<&str> = of_others.flat_map(|(_, labels)| *labels).copied().collect();
+    let is_of_any = !metrics.is_empty() || !of_others.is_empty();
     assert!(is_of_any, "{place}: no metric in {query}");
     // All programs of a cluster export these: only those of Sluice are meant.
     let is_joined = query.contains(" and on (instance, pod) sluice_build_info");
@@ -125,7 +129,7 @@ fn check(query: &str, told: &str, place: &str) {
         .flat_map(|metric| metric.labels)
         .copied()
         .chain(ADDED)
-        .chain(of_others.into_iter().flatten())
+        .chain(of_others)
         .collect();
     let mut used = labels(query);
     for template in told.split("{{").skip(1) {
@@ -156,6 +160,30 @@ fn alerts_use_metrics_that_there_are() {
             url.starts_with("https://") && url.ends_with(&anchor),
             "{name}"
         );
+    }
+}
+
+#[test]
+fn each_metric_of_a_defect_has_an_alert() {
+    let alerts = alerts();
+    let queries = alerts.iter().map(|alert| alert["expr"].as_str().unwrap());
+    let named: BTreeSet<String> = queries.flat_map(names).collect();
+    let is_silent = |defect: &&&Definition| !named.contains(defect.name);
+    let silent = TABLE.iter().filter(|metric| metric.is_defect);
+    let silent: Vec<&str> = silent.filter(is_silent).map(|metric| metric.name).collect();
+    assert_eq!(silent, [""; 0]);
+    // What only goes up when something is dropped, fails or must not occur is one by its name.
+    let words = [
+        "dropped",
+        "violations",
+        "unreadable",
+        "without",
+        "not_labelled",
+        "errors",
+    ];
+    for metric in TABLE {
+        let is_by_name = words.iter().any(|word| metric.name.contains(word));
+        assert!(!is_by_name || metric.is_defect, "{}", metric.name);
     }
 }
 

@@ -30,7 +30,7 @@ use crate::audit::Audit;
 use crate::cluster::{Told, unless_closed};
 use crate::completion::Completion;
 use crate::gates::Gates;
-use crate::live::{Besides, Live};
+use crate::live::{JobKinds, Live};
 use crate::simulate::Failure;
 use crate::table::{printable, screened};
 use crate::uninstall::{Line, Uninstall};
@@ -182,12 +182,12 @@ fn check(command: &jobkind::Check) -> ExitCode {
 
 fn simulate(command: &simulate::Simulate) -> ExitCode {
     let read = |connection| {
-        let besides = if command.has_files() {
-            Besides::JobKinds
+        let job_kinds = if command.has_files() {
+            JobKinds::ToReadJobs
         } else {
-            Besides::Nothing
+            JobKinds::ToKnowEnds
         };
-        live::export(connection, besides, &mut tell)
+        live::export(connection, job_kinds, &mut tell)
     };
     let seen = match command.cluster().map(read).transpose() {
         Ok(seen) => seen,

@@ -222,8 +222,11 @@ impl<'a> Player<'a> {
         // With fewer pods the same work takes longer.
         let millis = left.div_ceil(u128::from(pods));
         let takes = Duration::from_millis(u64::try_from(millis).unwrap_or(u64::MAX));
-        let done = (self.now.after(takes), Due::Done(run));
-        self.due.push(Reverse(done));
+        let done = self.now.after(takes);
+        // What never ends leaves nothing to wait for.
+        if done < Time::from_millis(i64::MAX) {
+            self.due.push(Reverse((done, Due::Done(run))));
+        }
         run
     }
 

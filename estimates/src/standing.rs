@@ -24,7 +24,7 @@ pub struct StandingJob {
     pub priority: i32,
     /// When it was created, or will be.
     pub created: Time,
-    /// How long it takes, if it says so.
+    /// How long it takes, if it says so; [`FOREVER`](crate::durations::FOREVER) if it never ends.
     pub said: Option<Duration>,
     /// How it stands. A preemptor is called by its id.
     pub start: Start,

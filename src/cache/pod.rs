@@ -145,6 +145,7 @@ pub type Asks = Result<PodSetView, Vec<Problem>>;
 
 /// What is kept of a pod.
 #[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct PodRecord {
     /// `metadata.uid`.
     pub uid: Uid,
@@ -190,6 +191,8 @@ pub struct PodRecord {
     pub priority: i32,
     /// Whether it has ended.
     pub phase: PodPhase,
+    /// Whether it never ends by itself.
+    pub never_ends: bool,
     /// Whether it is bound to a node.
     pub is_bound: bool,
     /// The pod set of its owner that it belongs to.
@@ -241,6 +244,7 @@ impl PodRecord {
             priority_class_label: view.priority_class_label,
             priority: view.priority.unwrap_or_default(),
             phase: view.phase,
+            never_ends: view.never_ends,
             is_bound: view.is_bound,
             pod_set: view.pod_set,
             admitted: view.admitted,

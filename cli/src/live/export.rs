@@ -26,13 +26,13 @@ use crate::simulate::Seen;
 /// How often it is told how far the reading is.
 const PROGRESS: Duration = Duration::from_secs(1);
 
-/// What is read besides queues and Workloads.
+/// What JobKinds are needed for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Besides {
-    /// Nothing.
-    Nothing,
-    /// JobKinds, by which jobs are read.
-    JobKinds,
+pub enum JobKinds {
+    /// To know which jobs never end by themselves. Who may not list them goes by the shipped ones.
+    ToKnowEnds,
+    /// To read jobs.
+    ToReadJobs,
 }
 
 /// Reads all queues, what they refer to, and all jobs of a cluster.
@@ -41,12 +41,12 @@ pub enum Besides {
 /// The API server refuses one of them, or does not answer.
 pub fn export(
     connection: &Connection,
-    besides: Besides,
+    job_kinds: JobKinds,
     tell: &mut Tell<'_>,
 ) -> Result<Seen, LiveError> {
     let exported = async {
         let cluster = Cluster::connect(connection).await?;
-        export_with(&cluster.client, besides, usize::MAX, tell).await
+        export_with(&cluster.client, job_kinds, usize::MAX, tell).await
     };
     run(exported).map_err(LiveError::NoRuntime)?
 }
@@ -57,7 +57,7 @@ pub fn export(
 /// The API server refuses one of them, or does not answer.
 pub async fn export_with(
     client: &Client,
-    besides: Besides,
+    job_kinds: JobKinds,
     bytes_max: usize,
     tell: &mut Tell<'_>,
 ) -> Result<Seen, LiveError> {
@@ -68,7 +68,7 @@ pub async fn export_with(
         told: Instant::now(),
     };
     let at = Timestamp::now().as_millisecond();
-    let mut resources = vec![
+    let resources = [
         ApiResource::erase::<ClusterQueue>(&()),
         ApiResource::erase::<Cohort>(&()),
         ApiResource::erase::<ResourceFlavor>(&()),
@@ -78,11 +78,16 @@ pub async fn export_with(
         ApiResource::erase::<Namespace>(&()),
         ApiResource::erase::<Workload>(&()),
     ];
-    if besides == Besides::JobKinds {
-        resources.push(ApiResource::erase::<JobKind>(&()));
-    }
     for resource in resources {
         reading.add(&resource, None, tell).await?;
+    }
+    let kinds = ApiResource::erase::<JobKind>(&());
+    match (reading.add(&kinds, None, tell).await, job_kinds) {
+        (Err(LiveError::Cluster(why)), JobKinds::ToKnowEnds) => {
+            let text = format!("which jobs never end is told by the shipped JobKinds: {why}");
+            tell(Told::Note(text))?;
+        }
+        (read, _) => read?,
     }
     let managed = format!("{MANAGED_LABEL}=true");
     let pods = ApiResource::erase::<Pod>(&());

@@ -26,13 +26,15 @@ use crate::simulate::{Estimate, engine_id};
 pub enum State {
     /// A gate holds it before its queue.
     Gated,
+    /// Its user has suspended it.
+    OnHold,
     /// It waits in its queue.
     Pending,
     /// It holds quota and may run.
     Admitted,
     /// It is to stop, and holds its quota until it has.
     Evicted,
-    /// Its Workload is deactivated.
+    /// Its Workload is deactivated, or it is being deleted.
     Inactive,
     /// It has ended.
     Finished,
@@ -222,12 +224,13 @@ pub fn of_workload(workload: &Workload) -> Job {
     } else if holds {
         (State::Admitted, find(conditions, ConditionType::Admitted))
     } else if workload.spec.active {
+        // As visibility.sluice.dev calls it.
         let told = find(conditions, ConditionType::QuotaReserved);
-        let is_gated = told.is_some_and(|told| told.reason == not_queued::SCHEDULING_GATED);
-        let state = if is_gated {
-            State::Gated
-        } else {
-            State::Pending
+        let state = match told.map(|told| told.reason.as_str()) {
+            Some(not_queued::SCHEDULING_GATED) => State::Gated,
+            Some(not_queued::ON_HOLD) => State::OnHold,
+            Some(not_queued::DELETED) => State::Inactive,
+            _ => State::Pending,
         };
         (state, told)
     } else {
@@ -242,7 +245,7 @@ pub fn of_workload(workload: &Workload) -> Job {
     let since = match state {
         State::Gated => recorded.or(created),
         // As visibility.sluice.dev tells: it may be told much later why it waits.
-        State::Pending | State::Inactive => {
+        State::OnHold | State::Pending | State::Inactive => {
             let evicted = find(conditions, ConditionType::Evicted);
             created.max(evicted.map(|told| told.last_transition_time.0))
         }
@@ -347,7 +350,7 @@ impl Job {
         &self.order.1
     }
 
-    /// Whether it has a place in its queue. One that its user holds waits, but not for quota.
+    /// Whether it has a place in its queue. One whose priority class is not allowed is pending, but not for quota.
     pub fn is_queued(&self) -> bool {
         self.state == State::Pending && !not_queued::ALL.contains(&self.reason.as_str())
     }

@@ -37,7 +37,7 @@ mod what_if;
 
 use clap::Subcommand;
 
-pub use self::export::{Besides, export};
+pub use self::export::{JobKinds, export};
 pub use self::outcome::{Ended, LiveError};
 use crate::cluster::{Tell, Told, run, unless_closed};
 

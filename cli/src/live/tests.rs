@@ -189,6 +189,12 @@ fn jobs_are_listed_in_the_order_of_their_queue() {
             &json!({"conditions": [said("QuotaReserved", false, "Deactivated", "")]}),
         ),
         workload(
+            "goes",
+            0,
+            9,
+            &json!({"conditions": [said("QuotaReserved", false, "Deleted", "")]}),
+        ),
+        workload(
             "done",
             0,
             8,
@@ -216,14 +222,15 @@ fn jobs_are_listed_in_the_order_of_their_queue() {
     KIND   NAME     QUEUE   STATE      PLACE    SINCE   REASON
     Job    held     main    Gated      <none>   120m    Gated
     Pod    gated    main    Gated      <none>   40m     SchedulingGated
+    Job    paused   main    OnHold     <none>   40m     OnHold
     Job    urgent   main    Pending    1/4      10m     <none>
     Job    early    main    Pending    2/4      50m     WaitingForQuota
     Pod    single   main    Pending    3/4      40m     <none>
     Job    late     main    Pending    4/4      90s     WaitingForQuota
-    Job    paused   main    Pending    <none>   40m     OnHold
     Job    runs     main    Admitted   <none>   90s     Admitted
     Job    stops    main    Evicted    <none>   90s     Preempted
     Job    idle     main    Inactive   <none>   53m     Deactivated
+    Job    goes     main    Inactive   <none>   51m     Deleted
     Job    done     main    Finished   <none>   90s     Succeeded
     ");
     let waiting: Vec<_> = jobs

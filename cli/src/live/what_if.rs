@@ -9,7 +9,7 @@ use clap::Args;
 use serde_json::Value;
 
 use super::clock::EstimateClock;
-use super::export::{Besides, export_with, pod_defaults};
+use super::export::{JobKinds, export_with, pod_defaults};
 use super::outcome::{Ended, LiveError, shown};
 use crate::cluster::{Cluster, Connection, Format, Namespace, Tell, Told};
 use crate::input::{self, Document, InputError};
@@ -88,7 +88,7 @@ impl WhatIf {
         let cluster = Cluster::connect(&self.connection).await?;
         let namespace = cluster.one_namespace(&self.namespace)?;
         let files = in_namespace(files, &namespace);
-        let mut seen = export_with(&cluster.client, Besides::JobKinds, usize::MAX, tell).await?;
+        let mut seen = export_with(&cluster.client, JobKinds::ToReadJobs, usize::MAX, tell).await?;
         // What is not about the job may be in another namespace.
         let job = job_of(&files, &seen.documents);
         let of_job = job.and_then(namespace_of).unwrap_or(&namespace);

@@ -613,6 +613,7 @@ fn checked(admin: &Path) {
         "kubernetes ok version 1.36",
         "kinds ok all 8 kinds are served",
         "replicas FAILED there is no Deployment of Sluice in sluice-system",
+        "visibility ok not installed: nothing says who waits in which queue",
         "job kinds ok 0 are ready, 0 wait for their CRD",
         "admission FAILED a pod with a bad gate is not refused: neither a webhook nor a policy looks at pods",
     ] {

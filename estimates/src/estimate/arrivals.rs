@@ -6,6 +6,7 @@ use std::time::Duration;
 use sluice_engine::Time;
 
 use super::chance::Chance;
+use crate::durations::FOREVER;
 use crate::standing::StandingJob;
 
 /// After this time they come again.
@@ -37,7 +38,9 @@ impl Arrivals {
         let now = now.as_millis();
         let earliest = now.saturating_sub(DAYS_MAX * DAY);
         let earliest = known_since.map_or(earliest, |since| since.as_millis().max(earliest));
+        // What never ends does not keep coming: there would be ever more of it.
         let all = jobs.iter().enumerate();
+        let all = all.filter(|(_, job)| job.said != Some(FOREVER));
         let seen: Vec<(i64, usize)> = all
             .map(|(index, job)| (job.created.as_millis(), index))
             .filter(|(at, _)| (earliest..now).contains(at))

@@ -279,6 +279,11 @@ impl CompiledKind {
         }
     }
 
+    /// Whether its objects never end by themselves.
+    pub fn never_ends(&self) -> bool {
+        self.finished.is_none()
+    }
+
     /// How `object` ended, if it has. One of a kind without such a rule never ends.
     ///
     /// # Errors

@@ -58,6 +58,8 @@ pub struct PodView {
     pub priority_class: Option<String>,
     /// Whether it has ended.
     pub phase: PodPhase,
+    /// Whether it never ends by itself: its containers are always restarted.
+    pub never_ends: bool,
     /// Whether it is bound to a node.
     pub is_bound: bool,
     /// The name of its set among the pods of the object that it belongs to.
@@ -266,6 +268,7 @@ impl PodView {
                 .and_then(Value::as_str)
                 .map(str::to_owned),
             phase: PodPhase::read(object),
+            never_ends: never_ends(object),
             is_bound: spec("nodeName")
                 .and_then(Value::as_str)
                 .is_some_and(|node| !node.is_empty()),
@@ -334,8 +337,7 @@ impl PodPhase {
     fn read(object: &Value) -> Self {
         let text = |at: &str| object.pointer(at).and_then(Value::as_str);
         // What is always restarted never succeeds by itself: it was deleted, and has stopped in an orderly way.
-        let was_stopped = text("/metadata/deletionTimestamp").is_some()
-            && text("/spec/restartPolicy") == Some("Always");
+        let was_stopped = text("/metadata/deletionTimestamp").is_some() && never_ends(object);
         match text("/status/phase") {
             Some("Succeeded") if was_stopped => Self::Failed,
             Some("Succeeded") => Self::Succeeded,
@@ -343,6 +345,11 @@ impl PodPhase {
             _ => Self::Live,
         }
     }
+}
+
+fn never_ends(pod: &Value) -> bool {
+    let policy = pod.pointer("/spec/restartPolicy");
+    policy.and_then(Value::as_str) == Some("Always")
 }
 
 fn read_admission(text: &str) -> Result<PodAdmission, Problem> {

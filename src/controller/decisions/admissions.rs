@@ -3,7 +3,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use sluice_crds::reasons::event;
-use sluice_crds::{Admission, WorkloadSpec};
+use sluice_crds::{Admission, PriorityClassRef, WorkloadSpec};
 use sluice_engine::Event;
 use sluice_kinds::pod::PodAdmission;
 use sluice_kinds::template::Placement;
@@ -70,8 +70,10 @@ impl Controller {
         };
         let record = translate::admission_record(admission, &self.cluster.flavors);
         let priority = self.pod_priority(&key.namespace, pod).ok();
-        // That of its pod can't change.
-        let priority = priority.filter(|priority| priority.class.is_some());
+        // That of a pod without a WorkloadPriorityClass can't change.
+        let is_of_workloads = |class: &PriorityClassRef| class.group == sluice_crds::GROUP;
+        let priority =
+            priority.filter(|priority| priority.class.as_ref().is_some_and(is_of_workloads));
         let assignment = record.pod_set_assignments.into_iter().next();
         let Some(assignment) = assignment else {
             violated("the admission of a pod assigns one pod set");

@@ -51,6 +51,16 @@ impl Controller {
         self.classes_in(namespace, &pod.queue).value_of_pod(pod)
     }
 
+    /// The name of the class that an admitted pod counts under.
+    pub(in crate::controller) fn pod_class_name(
+        &self,
+        namespace: &Arc<str>,
+        pod: &PodRecord,
+    ) -> Option<String> {
+        self.classes_in(namespace, &pod.queue)
+            .class_name_of_pod(pod)
+    }
+
     /// Why a job or group has no priority, if that is so. What was queued before its class was deleted has one.
     pub(in crate::controller) fn no_priority(
         &self,

@@ -11,13 +11,14 @@ use sluice_engine::{
     Borrowing, ClusterQueueName, Event, FlavorName, LocalQueueKey, NodeName, StandingState, Time,
     WorkloadId,
 };
+use sluice_estimates::durations::FOREVER;
 use sluice_estimates::finished::FinishedJob;
 use sluice_estimates::play::Start;
 use sluice_estimates::standing::StandingJob;
 use sluice_translate as translate;
 
 use crate::cache::conditions;
-use crate::cache::{Subject, WorkloadKey, WorkloadRecord};
+use crate::cache::{Subject, Uid, WorkloadKey, WorkloadRecord};
 use crate::controller::Controller;
 use crate::plan::engine_state::time;
 use crate::visibility::{JOBS_MAX, StandingWorkload, TakenJobs, WorkloadRef};
@@ -184,9 +185,32 @@ impl Controller {
             priority: standing.priority,
             // The engine counts in seconds.
             created: Time::from_millis(standing.created.saturating_mul(1000)),
-            said: None,
+            said: self.never_ends(&subject).then_some(FOREVER),
             start,
         })
+    }
+
+    /// Whether a job, group or pod never ends by itself, as one of a kind without a rule for that, and as pods of a
+    /// service.
+    fn never_ends(&self, subject: &Subject) -> bool {
+        match subject {
+            Subject::Job(_) => {
+                let job = self.objects.job_of(subject);
+                let kind = job.and_then(|(key, _)| self.kinds.compiled(&key.kind));
+                kind.is_some_and(|kind| kind.never_ends())
+            }
+            // One of its pods says it for all.
+            Subject::Group(group) => {
+                let member = self.objects.pods.members(group).next();
+                member.is_some_and(|uid| self.is_always_restarted(uid))
+            }
+            Subject::Pod(uid) => self.is_always_restarted(uid),
+        }
+    }
+
+    fn is_always_restarted(&self, uid: &Uid) -> bool {
+        let pod = self.objects.pods.of(uid);
+        pod.is_some_and(|(_, pod)| pod.never_ends)
     }
 
     /// Takes note of a Workload whose job has finished.

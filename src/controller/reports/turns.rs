@@ -299,7 +299,8 @@ impl Controller {
         let since = pod.exists_since();
         let waited = since.map(|since| between(since, pod.times.since(admitted.at.0)));
         if self.cluster.queues.contains_key(queue) {
-            let class = pod.priority_class_label.as_deref().unwrap_or_default();
+            let class = self.pod_class_name(&key.namespace, pod);
+            let class = class.as_deref().unwrap_or_default();
             let local_queue = local_queue_of(key, pod);
             let queues = self.counted_in(queue, local_queue.as_ref());
             self.metrics

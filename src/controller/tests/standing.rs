@@ -4,6 +4,7 @@
 use std::time::Instant;
 
 use sluice_engine::{Event, NodeName};
+use sluice_estimates::durations::FOREVER;
 use sluice_estimates::play::Start;
 
 use super::*;
@@ -126,6 +127,49 @@ async fn of_a_tree_only_its_own_local_queues_are_looked_at() {
     let nodes = taking.end().nodes.into_iter();
     let gated: Vec<u64> = nodes.map(|(_, gated)| gated).collect();
     assert_eq!(gated, [1]);
+}
+
+/// What a service holds is never free by itself.
+#[tokio::test]
+async fn a_service_never_ends() {
+    let said = |play: &Play| -> Vec<(String, bool)> {
+        let taken = take(play, 1000).0;
+        let jobs = taken.jobs.into_iter();
+        jobs.map(|(id, job)| (id.to_string(), job.said == Some(FOREVER)))
+            .collect()
+    };
+    for has_rule in [true, false] {
+        let mut kind = job_kind();
+        if !has_rule {
+            kind["spec"].as_object_mut().unwrap().remove("finished");
+        }
+        let mut play = Play::new();
+        play.admit_of(job("a"), &kind);
+        let mut member = unqueued::member();
+        member["metadata"]["annotations"]["sluice.dev/pod-group-total-count"] = json!("1");
+        for (name, policy, mut pod) in [
+            ("never", "Never", turns::waiting()),
+            ("always", "Always", turns::waiting()),
+            ("member", "Always", member),
+        ] {
+            pod["metadata"]["name"] = json!(name);
+            pod["metadata"]["uid"] = json!(format!("uid-{name}"));
+            pod["spec"]["restartPolicy"] = json!(policy);
+            play.see_pod(pod);
+        }
+        for write in play.cycle().into_iter().filter(is_created) {
+            let stored = stored(&write, 30);
+            play.end(write, Reply::Done(Some(Box::new(stored))));
+        }
+        let expected = [
+            ("pod-group/blue/gang", true),
+            ("pod/uid-always", true),
+            ("pod/uid-never", false),
+            ("uid-a", !has_rule),
+        ];
+        let expected = expected.map(|(id, never)| (id.to_owned(), never));
+        assert_eq!(said(&play), expected);
+    }
 }
 
 #[tokio::test]

@@ -49,7 +49,7 @@ async fn a_release_that_nobody_answers_is_counted_once_it_is_seen() {
 }
 
 /// A pod that waits to be admitted by itself.
-fn waiting() -> Value {
+pub(super) fn waiting() -> Value {
     let mut pod = running("p", &json!({"sluice.dev/queue-name": "main"}), None);
     pod["metadata"]["annotations"] = json!({"sluice.dev/queue-allocation-gate": "true"});
     pod["spec"]["schedulingGates"] = json!([{"name": "sluice.dev/queue-allocation-gate"}]);
@@ -96,6 +96,45 @@ async fn an_admission_of_a_pod_that_nobody_answers_is_counted_once_it_is_seen() 
     later["metadata"]["resourceVersion"] = json!("22");
     play.see_pod(later);
     play.see_counted(ADMITTED, 1, "when it is seen again");
+}
+
+/// As a job does.
+#[tokio::test]
+async fn a_pod_counts_under_the_class_that_its_priority_comes_from() {
+    let mut of_pods = waiting();
+    of_pods["spec"]["priorityClassName"] = json!("high");
+    let mut by_label = waiting();
+    by_label["metadata"]["labels"]["sluice.dev/priority-class"] = json!("batch");
+    for (pod, class, is_recorded) in [
+        (of_pods, "high", false),
+        (by_label, "batch", true),
+        (waiting(), "batch", true),
+    ] {
+        let mut play = Play::new();
+        play.list_settings();
+        play.list_jobs([]);
+        let mut queue_class = own("WorkloadPriorityClass", "batch", &Value::Null);
+        queue_class["value"] = json!(5);
+        let source = Source::WorkloadPriorityClass;
+        play.observe(&source, Change::Applied(seen(queue_class)));
+        let mut spec = queue_spec();
+        spec["priorityClasses"] = json!({"default": "batch"});
+        let mut queue = own("ClusterQueue", "q", &spec);
+        queue["metadata"]["resourceVersion"] = json!("6");
+        play.observe(&Source::ClusterQueue, Change::Applied(seen(queue)));
+        play.see_pod(pod.clone());
+        let admission = play.cycle().remove(0);
+        let stored = written(pod, &admission, 21);
+        let recorded = &stored["metadata"]["annotations"]["sluice.dev/admitted"];
+        let recorded: Value = serde_json::from_str(recorded.as_str().unwrap()).unwrap();
+        let priority = is_recorded.then_some(json!(5));
+        assert_eq!(recorded.get("priority"), priority.as_ref(), "{class}");
+        play.see_pod(stored);
+        let series = format!(
+            "sluice_admitted_workloads_total{{cluster_queue=\"q\",priority_class=\"{class}\"}}"
+        );
+        play.see_counted(&series, 1, class);
+    }
 }
 
 /// Its usage is recorded, and it was not admitted.

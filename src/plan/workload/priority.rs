@@ -119,11 +119,7 @@ impl Classes<'_> {
             found.map_err(|NoPriorityClass(name)| NoPriority::Missing(ClassKind::Pods, name))?;
         Ok(Priority {
             value,
-            class: class.map(|name| PriorityClassRef {
-                group: "scheduling.k8s.io".to_owned(),
-                kind: "PriorityClass".to_owned(),
-                name: name.to_owned(),
-            }),
+            class: class.map(pod_class_ref),
         })
     }
 
@@ -164,6 +160,17 @@ impl Classes<'_> {
         }
     }
 
+    /// The name of the class that an admitted pod counts under: that of its priority, or of what it names if that is gone.
+    pub fn class_name_of_pod(&self, pod: &PodRecord) -> Option<String> {
+        let label = pod.priority_class_label.as_deref();
+        let named = || label.or_else(|| class_of(pod)).map(str::to_owned);
+        let found = self.of_pod_class(pod, label);
+        found.map_or_else(
+            |_| named(),
+            |priority| priority.class.map(|class| class.name),
+        )
+    }
+
     /// The priority of a pod that may run or wait without having one: not that of a class that is not allowed.
     pub fn value_of_pod(&self, pod: &PodRecord) -> i32 {
         let found = self.of_pod(pod).or_else(|_| self.of_pod_class(pod, None));
@@ -173,9 +180,9 @@ impl Classes<'_> {
     /// The priority of a pod with this label, if with any.
     fn of_pod_class(&self, pod: &PodRecord, label: Option<&str>) -> Result<Priority, NoPriority> {
         let found = self.from(label, class_of(pod))?;
-        Ok(found.unwrap_or(Priority {
+        Ok(found.unwrap_or_else(|class| Priority {
             value: pod.priority,
-            class: None,
+            class: class.map(pod_class_ref),
         }))
     }
 
@@ -219,6 +226,14 @@ impl Classes<'_> {
                 name: name.to_owned(),
             }),
         })
+    }
+}
+
+fn pod_class_ref(name: &str) -> PriorityClassRef {
+    PriorityClassRef {
+        group: "scheduling.k8s.io".to_owned(),
+        kind: "PriorityClass".to_owned(),
+        name: name.to_owned(),
     }
 }
 

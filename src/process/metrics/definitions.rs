@@ -40,6 +40,8 @@ pub struct Definition {
     pub kueue: Option<&'static str>,
     /// Who serves it.
     pub server: Server,
+    /// Whether what it tells of is a defect that somebody has to mend. Such a metric has an alert.
+    pub is_defect: bool,
 }
 
 impl Definition {
@@ -56,6 +58,7 @@ impl Definition {
             help,
             kueue: None,
             server: Server::Leader,
+            is_defect: false,
         }
     }
 
@@ -69,6 +72,13 @@ impl Definition {
     const fn of_every_replica(self) -> Self {
         Self {
             server: Server::Replica,
+            ..self
+        }
+    }
+
+    const fn of_a_defect(self) -> Self {
+        Self {
+            is_defect: true,
             ..self
         }
     }
@@ -167,8 +177,8 @@ table! {
     DEACTIVATED_WORKLOADS = counter("sluice_deactivated_workloads_total", QUEUE_REASON, "The number of Workloads whose spec.active was set to false: by Sluice after too many backoffs (RequeuingLimitExceeded), or by a user (User)");
     RELEASED_JOBS = counter("sluice_released_jobs_total", QUEUE, "The number of admitted jobs and pod groups that were released: unsuspended, or the first of their gated pods ungated");
     RELEASE_SECONDS = histogram("sluice_release_seconds", TURNS, QUEUE, "The time from the decision that admits a job or pod group, which follows at once when quota is freed, until it is seen released");
-    STALLED_WORKLOADS = gauge("sluice_stalled_workloads", QUEUE, "The number of workloads that were evicted or deleted and have not stopped in time");
-    WITHOUT_PODS = gauge("sluice_workloads_without_pods", QUEUE, "The number of admitted workloads whose jobs should have pods and have had none for 5 minutes");
+    STALLED_WORKLOADS = gauge("sluice_stalled_workloads", QUEUE, "The number of workloads that were evicted or deleted and have not stopped in time").of_a_defect();
+    WITHOUT_PODS = gauge("sluice_workloads_without_pods", QUEUE, "The number of admitted workloads whose jobs should have pods and have had none for 5 minutes").of_a_defect();
 
     // ClusterQueues.
     PENDING_WORKLOADS = gauge("sluice_pending_workloads", &["cluster_queue", "status"], "The number of pending workloads: active ones may be admitted as soon as it is their turn, inadmissible ones only when something is freed or changed: also those of a LocalQueue or ClusterQueue that admits nothing, and those that back off. Told apart every 10 s").like("kueue_pending_workloads");
@@ -225,38 +235,39 @@ table! {
     QUEUE_GATE_OLDEST = gauge("sluice_cluster_queue_gate_oldest_held_timestamp_seconds", QUEUE_GATE, "When the oldest of these objects was created");
     LOCAL_GATE_HELD = gauge("sluice_local_queue_gate_held_objects", LOCAL_GATE, "The same as for ClusterQueues, of the objects of a LocalQueue. Served with --local-queue-metrics");
     LOCAL_GATE_OLDEST = gauge("sluice_local_queue_gate_oldest_held_timestamp_seconds", LOCAL_GATE, "When the oldest of these objects was created. Served with --local-queue-metrics");
-    GATE_BACKLOGGED = gauge("sluice_gate_backlogged", GATE, "1 while a Gate holds more than it should, or for longer: its condition Backlogged");
+    GATE_BACKLOGGED = gauge("sluice_gate_backlogged", GATE, "1 while a Gate holds more than it should, or for longer: its condition Backlogged").of_a_defect();
     GATE_LIFTED = counter("sluice_gate_lifted_total", GATE, "The number of objects that a gate was lifted from, by its Gate");
     GATE_EXPIRED = counter("sluice_gate_expired_total", GATE, "The number of objects for which the deadline of a gate has passed, by its Gate");
     GATE_WAIT = histogram("sluice_gate_wait_seconds", DAYS, GATE, "The time from the creation of an object until a gate is lifted from it, by its Gate");
 
     // The controller.
     LEADER = gauge("sluice_leader", &[], "1 while this process holds the Lease").of_every_replica();
-    LOOP_SILENCE = gauge("sluice_loop_silence_seconds", &[], "The time since the loop of the controller last began a turn; it does so every second at least. 0 while this process does not lead").of_every_replica();
+    LOOP_SILENCE = gauge("sluice_loop_silence_seconds", &[], "The time since the loop of the controller last began a turn; it does so every second at least. 0 while this process does not lead").of_every_replica().of_a_defect();
     DECISION_SECONDS = histogram("sluice_decision_seconds", DECISIONS, &[], "The time of one decision: all cycles after a change");
-    INVARIANT_VIOLATIONS = counter("sluice_invariant_violations_total", &[], "The number of states that must not occur, of usage and of all else; each is a bug").of_every_replica();
-    UNREADABLE_OBJECTS = gauge("sluice_unreadable_objects", &["kind"], "The number of objects that can't be read, by kind: what they said before stays in force, or what depends on them waits. An event of each says what is wrong");
-    JOB_KIND_READY = gauge("sluice_job_kind_ready", &["job_kind", "reason"], "1 while objects of the JobKind are managed, 0 while they are not, with the reason of its condition Ready: 0 with the reason Waiting says that the kind is not served, so there are no objects");
-    PODS_NOT_LABELLED = counter("sluice_pods_not_labelled_total", &[], "The number of times that a pod which runs with a queue label and without sluice.dev/managed could not be given that in three tries. Its usage does not count meanwhile; it is tried again after 30 s");
+    INVARIANT_VIOLATIONS = counter("sluice_invariant_violations_total", &[], "The number of states that must not occur, of usage and of all else; each is a bug").of_every_replica().of_a_defect();
+    UNREADABLE_OBJECTS = gauge("sluice_unreadable_objects", &["kind"], "The number of objects that can't be read, by kind: what they said before stays in force, or what depends on them waits. An event of each says what is wrong").of_a_defect();
+    JOB_KIND_READY = gauge("sluice_job_kind_ready", &["job_kind", "reason"], "1 while objects of the JobKind are managed, 0 while they are not, with the reason of its condition Ready: 0 with the reason Waiting says that the kind is not served, so there are no objects").of_a_defect();
+    PODS_NOT_LABELLED = counter("sluice_pods_not_labelled_total", &[], "The number of times that a pod which runs with a queue label and without sluice.dev/managed could not be given that in three tries. Its usage does not count meanwhile; it is tried again after 30 s").of_a_defect();
     API_WRITES = counter("sluice_api_writes_total", &["operation", "outcome"], "The number of writes to the API server by how they ended: done, conflict, refused, throttled, unknown").of_every_replica();
     API_WRITE_SECONDS = histogram("sluice_api_write_seconds", ANSWERS, &["operation"], "The time of a write to the API server, with reading the object again after a conflict");
-    WATCH_ERRORS = counter("sluice_watch_errors_total", &["resource"], "The number of watches that failed and were restarted").of_every_replica();
-    WATCH_SILENCE = gauge("sluice_watch_silence_seconds", &["resource"], "The time since a watch was last heard: of the longest silent one of the resource. Watches are renewed every 20 s; after 30 s the process is not ready").of_every_replica();
-    EVENTS_DROPPED = counter("sluice_events_dropped_total", &[], "The number of events that were dropped, because too many waited or the API server did not take them").of_every_replica();
+    WATCH_ERRORS = counter("sluice_watch_errors_total", &["resource"], "The number of watches that failed and were restarted").of_every_replica().of_a_defect();
+    WATCH_SILENCE = gauge("sluice_watch_silence_seconds", &["resource"], "The time since a watch was last heard: of the longest silent one of the resource. Watches are renewed every 20 s; after 30 s the process is not ready").of_every_replica().of_a_defect();
+    EVENTS_DROPPED = counter("sluice_events_dropped_total", &[], "The number of events that were dropped, because too many waited or the API server did not take them").of_every_replica().of_a_defect();
 
     // Webhooks.
     WEBHOOK_REQUESTS = counter("sluice_webhook_requests_total", &["webhook", "verdict"], "The number of admission requests by webhook (mutate, validate) and verdict: allowed, refused, retry (asked to come again), unreadable").of_every_replica();
     WEBHOOK_SECONDS = histogram("sluice_webhook_seconds", ANSWERS, &["webhook"], "The time from the headers of an admission request to its answer").of_every_replica();
     UNLABELLED_OBJECTS = counter("sluice_unlabelled_objects_total", &["action", "mode"], "The number of objects that were created without a queue where one is required, by what became of them (action: Default, Hold, Refuse) and whether that was enforced or only reported (mode: Enforced, DryRun)").of_every_replica();
-    CERTIFICATE_EXPIRATION = gauge("sluice_webhook_certificate_expiration_timestamp_seconds", &[], "When the serving certificate of the webhooks ends; 0 before there is one").of_every_replica();
+    CERTIFICATE_EXPIRATION = gauge("sluice_webhook_certificate_expiration_timestamp_seconds", &[], "When the serving certificate of the webhooks ends; 0 before there is one").of_every_replica().of_a_defect();
+    VISIBILITY_UNAVAILABLE = gauge("sluice_visibility_unavailable", &[], "1 while this process refuses connections for visibility.sluice.dev, which it is to serve: it knows no front proxy of the API server, or can't serve at all").of_every_replica().of_a_defect();
 
     // The process.
     BUILD_INFO = gauge("sluice_build_info", &["version"], "1, with the version of this process").like("kueue_build_info").of_every_replica();
     // Named as Prometheus and Alertmanager name theirs.
-    CONFIG_VALID = gauge("sluice_config_last_reload_successful", &[], "Whether the configuration file, as it is now, could be used").of_every_replica();
-    CONFIG_RESTART = gauge("sluice_config_restart_required", &[], "1 if the configuration has changed in fields that are read at the start").of_every_replica();
-    LOG_LINES_DROPPED = counter("sluice_log_lines_dropped_total", &[], "The number of lines of the log that were dropped, because nobody read those before them").of_every_replica();
-    SERIES_DROPPED = counter("sluice_metric_series_dropped_total", &[], "The number of updates that were dropped because a metric has 20,000 series").of_every_replica();
+    CONFIG_VALID = gauge("sluice_config_last_reload_successful", &[], "Whether the configuration file, as it is now, could be used").of_every_replica().of_a_defect();
+    CONFIG_RESTART = gauge("sluice_config_restart_required", &[], "1 if the configuration has changed in fields that are read at the start").of_every_replica().of_a_defect();
+    LOG_LINES_DROPPED = counter("sluice_log_lines_dropped_total", &[], "The number of lines of the log that were dropped, because nobody read those before them").of_every_replica().of_a_defect();
+    SERIES_DROPPED = counter("sluice_metric_series_dropped_total", &[], "The number of updates that were dropped because a metric has 20,000 series").of_every_replica().of_a_defect();
     PROCESS_CPU = counter("process_cpu_seconds_total", &[], "The CPU time of this process, in seconds").of_every_replica();
     PROCESS_RESIDENT = gauge("process_resident_memory_bytes", &[], "The resident memory of this process").of_every_replica();
     PROCESS_VIRTUAL = gauge("process_virtual_memory_bytes", &[], "The virtual memory of this process").of_every_replica();

@@ -39,6 +39,7 @@ pub struct ProcessSeries {
     log_lines_dropped: Series<Counter>,
     unreadable: Series<Level>,
     certificate: Series<Level>,
+    visibility_unavailable: Series<Level>,
     configuration_valid: Series<Level>,
     configuration_restart: Series<Level>,
     cpu: Series<Counter<f64>>,
@@ -65,6 +66,7 @@ impl ProcessSeries {
             log_lines_dropped: registrar.add(&definitions::LOG_LINES_DROPPED),
             unreadable: registrar.add(&definitions::UNREADABLE_OBJECTS),
             certificate: registrar.add(&definitions::CERTIFICATE_EXPIRATION),
+            visibility_unavailable: registrar.add(&definitions::VISIBILITY_UNAVAILABLE),
             configuration_valid,
             configuration_restart,
             cpu: registrar.add(&definitions::PROCESS_CPU),
@@ -116,6 +118,11 @@ impl ProcessSeries {
     /// The webhooks are served with a certificate that ends then.
     pub fn certificate(&self, not_after: Timestamp) {
         set(&self.certificate, seconds(not_after));
+    }
+
+    /// Whether connections for visibility.sluice.dev are refused.
+    pub fn visibility_is_unavailable(&self, is_so: bool) {
+        set(&self.visibility_unavailable, f64::from(u8::from(is_so)));
     }
 
     /// Whether the configuration file can be used.

@@ -74,7 +74,7 @@ pub struct StartEstimate {
 #[derive(Debug, Serialize, JsonSchema)]
 struct DurationSource {
     /// SameRequests: finished jobs of the same LocalQueue, kind and requests; SameQueue: of the same LocalQueue and kind;
-    /// SameKind; or Any.
+    /// SameKind; or Any. NeverEnds: none, as the jobs never end by themselves, as services.
     source: String,
     /// How many jobs that is so for.
     jobs: usize,

@@ -10,7 +10,7 @@ use sluice_engine::{
     Admission, Amount, ClusterQueue, Event, Flavor, FlavorQuotas, LocalQueue, LocalQueueKey,
     PodSet, PodSetAssignment, Quota, ResourceGroup, Settings, Time, WorkloadId,
 };
-use sluice_estimates::durations::Source;
+use sluice_estimates::durations::{FOREVER, Source};
 use sluice_estimates::estimate::{Estimate, Known};
 use sluice_estimates::finished::{FinishedJob, FinishedJobs};
 use sluice_estimates::play::Start;
@@ -190,6 +190,26 @@ fn a_job_starts_when_the_one_before_it_has_run_for_as_long_as_others_did() {
     });
     assert_eq!(told, expected);
     assert!(!told.to_string().contains("hidden"));
+}
+
+/// Jobs finish meanwhile, but none of those that hold the quota.
+#[test]
+fn a_job_behind_a_service_has_no_latest_start() {
+    let mut taken = taken(&[60; 5]);
+    for (id, job) in &mut taken.jobs {
+        if id.as_str() == "hidden" {
+            (job.kind, job.said) = ("Pod".into(), Some(FOREVER));
+        }
+    }
+    let told = told(taken, "waits");
+    for time in ["earliest", "median", "latest"] {
+        assert!(told.get(time).is_none(), "{told}");
+    }
+    let known = json!([{"source": "NeverEnds", "jobs": 1}, {"source": "SameKind", "jobs": 2}]);
+    assert_eq!(
+        (&told["durations"], &told["simulations"]),
+        (&known, &json!(100))
+    );
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The port of the API: served by the leader, and passed on to it by the others, so that whichever replica the API server
-//! finds, the answer is the leader's. Whatever goes wrong here is told in the log and tried again; nothing else of the
-//! process knows.
+//! finds, the answer is the leader's. Whatever goes wrong here is told in the log and in a metric and tried again; nothing
+//! else of the process knows.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -19,6 +19,7 @@ use tracing::{info, warn};
 use super::forward::{forward, refuse};
 use super::front_proxy::{FrontProxy, FrontProxyError};
 use crate::process::lease::Leader;
+use crate::process::metrics::Metrics;
 
 /// How often it is looked whether the API server has another front proxy.
 const LOOK_EVERY: Duration = Duration::from_mins(1);
@@ -39,6 +40,14 @@ pub struct Basis {
     pub client: Client,
     /// Who leads.
     pub leader: watch::Receiver<Leader>,
+    /// What is counted.
+    pub metrics: Arc<Metrics>,
+}
+
+impl Basis {
+    fn note_unavailable(&self, is_so: bool) {
+        self.metrics.process.visibility_is_unavailable(is_so);
+    }
 }
 
 /// The port.
@@ -69,6 +78,7 @@ impl Visibility {
         while !stop.is_cancelled() {
             let leader = basis.leader.borrow_and_update().to_owned();
             if let Some(other) = self.other(leader) {
+                basis.note_unavailable(false);
                 let until = self.until_another(&mut basis.leader, Some(other), &stop);
                 forward(&self.listener, other, until).await;
                 continue;
@@ -79,6 +89,7 @@ impl Visibility {
                     self.serve_to(&proxy, &mut basis, &stop).await;
                 }
                 Err(error) => {
+                    basis.note_unavailable(true);
                     let error = error.to_string();
                     if told.as_ref() != Some(&error) {
                         warn!(
@@ -104,10 +115,12 @@ impl Visibility {
         let server = match server {
             Ok(server) => server,
             Err(error) => {
+                basis.note_unavailable(true);
                 warn!(%error, "visibility.sluice.dev can't be served; trying again");
                 return sleep(LOOK_AGAIN).await;
             }
         };
+        basis.note_unavailable(false);
         info!(address = %self.address, "serving visibility.sluice.dev");
         let other_leader = self.until_another(&mut basis.leader, None, stop);
         let until = async {
@@ -164,5 +177,70 @@ async fn other_proxy(client: &Client, proxy: &FrontProxy) {
         if front_proxy(client).await.is_ok_and(|now| now != *proxy) {
             return info!("the API server has another front proxy");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use http::{Request, Response};
+    use k8s_openapi::jiff::Timestamp;
+    use kube::client::Body;
+    use serde_json::json;
+    use sluice_webhooks::certificates::issue_ca;
+
+    use super::*;
+    use crate::process::metrics::Exposition;
+
+    /// Waits until the metric says so.
+    async fn see(metrics: &Metrics, unavailable: u8, when: &str) {
+        let line = format!("sluice_visibility_unavailable {unavailable}\n");
+        let seen = async {
+            while !metrics.text(Exposition::Text).contains(&line) {
+                sleep(Duration::from_millis(100)).await;
+            }
+        };
+        let seen = timeout(LOOK_AGAIN * 4, seen).await;
+        seen.unwrap_or_else(|_| panic!("{unavailable}: {when}"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn that_nobody_is_answered_is_counted() {
+        let has_proxy = Arc::new(AtomicBool::new(false));
+        let authority = issue_ca(Timestamp::now()).unwrap().certificate_pem;
+        let known = has_proxy.clone();
+        let each = tower::service_fn(move |_: Request<Body>| {
+            let data = if known.load(Ordering::Relaxed) {
+                json!({"requestheader-client-ca-file": authority})
+            } else {
+                json!({})
+            };
+            let body = Body::from(json!({ "data": data }).to_string().into_bytes());
+            async { Ok::<_, Infallible>(Response::new(body)) }
+        });
+        let (elected, leader) = watch::channel(Leader::Here);
+        let metrics = Arc::new(Metrics::new());
+        let basis = Basis {
+            router: Router::new(),
+            slot: Arc::default(),
+            tls: TlsOptions::default(),
+            client: Client::new(each, "default"),
+            leader,
+            metrics: metrics.clone(),
+        };
+        see(&metrics, 0, "before it is to be served").await;
+        let port = Visibility::bind("127.0.0.1:0".parse().unwrap(), None);
+        let stop = CancellationToken::new();
+        tokio::spawn(port.await.unwrap().serve(basis, stop.clone()));
+        see(&metrics, 1, "there is no front proxy").await;
+        elected.send_replace(Leader::At("127.0.0.1:1".parse().unwrap()));
+        see(&metrics, 0, "another replica is to answer").await;
+        elected.send_replace(Leader::Here);
+        see(&metrics, 1, "it leads again").await;
+        has_proxy.store(true, Ordering::Relaxed);
+        see(&metrics, 0, "there is a front proxy").await;
+        stop.cancel();
     }
 }

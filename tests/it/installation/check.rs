@@ -9,6 +9,7 @@ use sluice_webhooks::certificates::{issue_ca, issue_serving};
 use crate::support::DEADLINE;
 use crate::support::bed::{self, BINARY, Bed};
 use crate::support::plugin::run;
+use crate::support::visibility::{free_port, register};
 
 const SYSTEM: &str = "sluice-system";
 
@@ -54,6 +55,12 @@ async fn what_is_wrong_is_named() -> Result<()> {
         see(bed, 1, "webhook configurations", "ok installed, with a CA").await?;
         let refused = "ok a Job with a bad gate is refused by the webhook";
         see(bed, 1, "admission", refused).await?;
+        see(bed, 1, "visibility", "ok not installed").await?;
+        // Nobody listens there.
+        register(bed, free_port()?).await?;
+        see(bed, 1, "visibility", "FAILED the API").await?;
+        let service = ["delete", "apiservice", "v1alpha1.visibility.sluice.dev"];
+        bed.cp.kubectl(service, None).await?.ok()?;
 
         // The namespace is that of the account that the rights are bound to.
         let moved = json!([{"op": "replace", "path": "/subjects/0/namespace", "value": "check-elsewhere"}]);

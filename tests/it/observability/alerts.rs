@@ -16,12 +16,13 @@ use sluice_testbed::{ControlPlane, Options, Sluice, SluiceOptions};
 use crate::support::Scene;
 use crate::support::bed::{self, BINARY, Bed};
 use crate::support::objects::{Job, quota};
+use crate::support::visibility::free_port;
 
 use api_server::Troubles;
 use firing::Alerts;
 
 /// What makes an alert fire here.
-const FAULTS: [(&str, &str); 19] = [
+const FAULTS: [(&str, &str); 22] = [
     ("SluiceNoLeader", "the only replica is stopped"),
     ("SluiceLeaderFlaps", "each replica that leads is restarted"),
     ("SluiceWritesRefused", "the right to write statuses is gone"),
@@ -50,6 +51,10 @@ const FAULTS: [(&str, &str); 19] = [
         "SluiceWorkloadsStalled",
         "the controller of an evicted job does nothing",
     ),
+    (
+        "SluicePodsUncounted",
+        "the API server lets nobody label a pod",
+    ),
     ("SluiceGateBacklogged", "nobody lifts a gate"),
     (
         "SluiceWebhookFails",
@@ -69,6 +74,11 @@ const FAULTS: [(&str, &str); 19] = [
         "each watch of a resource is told that it is too old",
     ),
     ("SluiceWatchSilent", "the watch of a resource is refused"),
+    (
+        "SluiceVisibilityUnavailable",
+        "the API server does not reach the port",
+    ),
+    ("SluiceReportsDropped", "the right to create events is gone"),
     ("SluiceConfigurationRefused", "a field has a wrong type"),
     (
         "SluiceRestartRequired",
@@ -77,12 +87,21 @@ const FAULTS: [(&str, &str); 19] = [
 ];
 
 /// Why nothing makes an alert fire here.
-const NOT_FIRED: [(&str, &str); 2] = [
+const NOT_FIRED: [(&str, &str); 4] = [
     (
         "SluiceLoopStalled",
         "Only a bug stops the loop and nothing else: a process that is paused or starved answers no scrape, and its loop \
          goes on with the first answer. What the metric says of a loop that does not turn is seen in \
          `src/process/metrics/tests.rs`.",
+    ),
+    (
+        "SluiceWorkloadsWithoutPods",
+        "Sluice waits for five minutes for pods, which can't be made shorter. What the metric says then is seen in \
+         `src/controller/tests/missing_pods.rs`.",
+    ),
+    (
+        "SluiceMetricsDropped",
+        "It takes 20,000 queues. What is counted then is seen in `src/process/metrics/tests.rs`.",
     ),
     (
         "SluiceInvariantViolated",
@@ -107,21 +126,22 @@ async fn alerts_fire_by_their_faults_and_stop() -> Result<()> {
     bed::persevere(async || {
         let cp = ControlPlane::start(Options::with_crds()?).await?;
         let troubles = Troubles::between(&cp).await?;
+        let port = free_port()?;
         let options = SluiceOptions {
             config: Some("ignoredResources: []\n".to_owned()),
             server: Some(troubles.server().to_owned()),
-            ..SluiceOptions::new(BINARY)
+            ..SluiceOptions::new(BINARY).with_visibility(port)
         };
         let sluice = Sluice::install(&cp, options).await?;
         let bed = Bed { sluice, cp };
         // They hold all that the faults need at once.
-        let test = async |scene: &Scene<'_>| Box::pin(play(&bed, scene, &troubles)).await;
+        let test = async |scene: &Scene<'_>| Box::pin(play(&bed, scene, (&troubles, port))).await;
         Box::pin(Scene::play(&bed.cp, &bed.sluice, "alerts", test)).await
     })
     .await
 }
 
-async fn play(bed: &Bed, scene: &Scene<'_>, troubles: &Troubles) -> Result<()> {
+async fn play(bed: &Bed, scene: &Scene<'_>, (troubles, port): (&Troubles, u16)) -> Result<()> {
     bed.sluice.start().await?;
     bed::see_leading(scene).await?;
     let second = SluiceOptions {
@@ -135,6 +155,7 @@ async fn play(bed: &Bed, scene: &Scene<'_>, troubles: &Troubles) -> Result<()> {
     let alerts = Alerts::by(&bed.cp, &[&bed.sluice, &second]).await?;
     processes::nobody_leads(bed, scene, &alerts).await?;
     processes::the_leader_changes(bed, &second, &alerts).await?;
+    api_server::an_api_that_is_not_reached(bed, port, &alerts).await?;
     // They wait, and each has objects of its own.
     tokio::try_join!(
         alerts.see_over("SluiceWebhookUnreached"),
@@ -143,6 +164,8 @@ async fn play(bed: &Bed, scene: &Scene<'_>, troubles: &Troubles) -> Result<()> {
         processes::a_certificate_near_its_end(bed, &alerts),
         api_server::watches_that_fail(troubles, &alerts),
         api_server::rights_that_nobody_tells(scene, troubles, &alerts),
+        api_server::a_pod_that_is_not_labelled(scene, troubles, &alerts),
+        api_server::events_that_are_refused(scene, troubles, &alerts),
         queues::what_queues_and_gates_lack(scene, &alerts),
         queues::a_kind_that_may_not_be_read(scene, &alerts),
         queues::an_object_of_another_version(scene, &alerts),

@@ -25,7 +25,8 @@ pub struct Prometheus {
 
 impl Prometheus {
     /// Starts one that reads the metrics of `pods` each second: of each its name, and the host and port of its metrics. It
-    /// reads what the API server counts of admission every four seconds: that is a small part of much text. It judges
+    /// reads what the API server says of admission, and of APIs of others, every four seconds: that is a small part of much
+    /// text. It judges
     /// `rules`, the text of a rule file, each second. Builds it first when that was never done.
     ///
     /// # Errors
@@ -116,7 +117,7 @@ fn api_server(control_plane: &ControlPlane) -> Value {
         },
         "static_configs": [{"targets": [target]}],
         "metric_relabel_configs": [{
-            "action": "keep", "source_labels": ["__name__"], "regex": "apiserver_admission_.*",
+            "action": "keep", "source_labels": ["__name__"], "regex": "apiserver_admission_.*|aggregator_unavailable_apiservice",
         }],
     })
 }

@@ -1,5 +1,6 @@
 //! How long the certificate of the webhooks is valid, who renews it, and whether the webhooks trust it.
 
+use k8s_openapi::ByteString;
 use k8s_openapi::api::admissionregistration::v1::WebhookClientConfig;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
@@ -94,13 +95,17 @@ fn validity(pem: &[u8]) -> Result<Validity, String> {
 
 /// How many webhooks don't trust the CA of the certificate.
 fn untrusting(webhooks: &[WebhookClientConfig], secret: &Secret) -> usize {
+    let bundles = webhooks.iter().map(|webhook| webhook.ca_bundle.as_ref());
+    bundles.filter(|bundle| !trusts(*bundle, secret)).count()
+}
+
+/// Whether the CA of the certificate is in a bundle.
+pub(super) fn trusts(bundle: Option<&ByteString>, secret: &Secret) -> bool {
     let ca = field(secret, "ca.crt").map(<[u8]>::trim_ascii);
     let ca = ca.unwrap_or_default();
-    let bundles = webhooks.iter().map(|webhook| webhook.ca_bundle.as_ref());
-    let trusts = |bundle: &[u8]| ca.is_empty() || bundle.windows(ca.len()).any(|part| part == ca);
-    bundles
-        .filter(|bundle| !bundle.is_some_and(|bundle| trusts(&bundle.0)))
-        .count()
+    let has_ca =
+        |bundle: &ByteString| ca.is_empty() || bundle.0.windows(ca.len()).any(|part| part == ca);
+    bundle.is_some_and(has_ca)
 }
 
 fn field<'a>(secret: &'a Secret, key: &str) -> Option<&'a [u8]> {
@@ -112,7 +117,6 @@ fn field<'a>(secret: &'a Secret, key: &str) -> Option<&'a [u8]> {
 mod tests {
     use std::convert::Infallible;
 
-    use k8s_openapi::ByteString;
     use kube::client::Body;
     use serde_json::{Value, json};
 

@@ -8,6 +8,7 @@
 //! | `rights` | whether Sluice's account may do what its roles say |
 //! | `admission` | webhook configurations, and whether a bad object is refused |
 //! | `certificate` | how long the certificate of the webhooks is valid, and who renews it |
+//! | `visibility` | whether visibility.sluice.dev answers through the API server |
 //!
 //! Must not change anything: what is created is a dry run, or a question.
 
@@ -17,6 +18,7 @@ mod finding;
 mod installed;
 mod leader;
 mod rights;
+mod visibility;
 
 use clap::Args;
 use k8s_openapi::api::apps::v1::Deployment;
@@ -35,7 +37,7 @@ Exit codes:
   1  a check has failed
   2  wrong usage, or the cluster does not answer what is asked for";
 
-/// Check whether Sluice is installed and well: the version of Kubernetes, its kinds, replicas, rights, leader, clocks, certificate, webhooks and JobKinds.
+/// Check whether Sluice is installed and well: the version of Kubernetes, its kinds, replicas, rights, leader, clocks, certificate, webhooks, visibility.sluice.dev and JobKinds.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_CODES)]
 pub struct Check {
@@ -84,6 +86,7 @@ impl Check {
             certificate::check(client, system).await,
             admission::configured(client).await,
             admission::reached(client, &namespace, installed::read_jobs(&job_kinds)).await,
+            visibility::check(client, system).await,
             installed::are_ready(job_kinds),
             installed::namespaces(client).await,
         ]);

@@ -9,7 +9,7 @@ use tokio::task::{JoinError, spawn_blocking};
 use tokio::time::timeout;
 
 use super::super::clock::EstimateClock;
-use super::super::export::{Besides, export_with};
+use super::super::export::{JobKinds, export_with};
 use super::super::jobs::{Job, State};
 use super::super::outcome::LiveError;
 use super::start_answers::{Told, ask};
@@ -108,7 +108,8 @@ fn not_pending(jobs: &mut [Job]) {
     for job in jobs {
         job.no_estimate = match job.state {
             State::Gated => Some("gates hold it, and may do so for ever".to_owned()),
-            State::Inactive => Some("its Workload is deactivated".to_owned()),
+            State::OnHold => Some("its user has suspended it".to_owned()),
+            State::Inactive => Some("it is deactivated, or is being deleted".to_owned()),
             State::Pending | State::Admitted | State::Evicted | State::Finished => None,
         };
     }
@@ -154,7 +155,7 @@ fn play_starts(
 
 /// The queues and jobs of the cluster.
 async fn seen(client: &Client, bytes_max: usize, tell: &mut Tell<'_>) -> Result<Seen, NotRead> {
-    let reading = export_with(client, Besides::Nothing, bytes_max, tell);
+    let reading = export_with(client, JobKinds::ToKnowEnds, bytes_max, tell);
     let seen = timeout(READ_DEADLINE, reading).await;
     Ok(seen.map_err(|_| NotRead::Late)??)
 }

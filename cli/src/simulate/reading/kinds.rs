@@ -1,8 +1,10 @@
 //! The JobKinds that jobs are read by: those among the input, and the shipped ones for all other kinds.
 
+use std::collections::BTreeSet;
+
 use sluice_kinds::QueueGates;
 
-use super::settings::{Place, Role};
+use super::settings::{Place, Role, text};
 use crate::input::{self, Document, InputError};
 use crate::rules::schemas::Schemas;
 use crate::rules::shipped::SHIPPED;
@@ -42,6 +44,21 @@ pub fn read(
         .collect();
     all.extend(others);
     Ok(all)
+}
+
+/// The groups and kinds of objects that never end by themselves: their JobKinds have no rule for that. By the JobKinds `seen`
+/// in a cluster, or the shipped ones if none were.
+pub fn endless(seen: &[Document]) -> BTreeSet<(String, String)> {
+    let mut all = job_kinds(seen);
+    if all.is_empty() {
+        all = shipped().unwrap_or_default();
+    }
+    let all = all.iter().map(|document| &document.value);
+    let endless = all.filter(|kind| kind.pointer("/spec/finished").is_none());
+    let named = |kind, field| text(kind, field).to_owned();
+    endless
+        .map(|kind| (named(kind, "/spec/group"), named(kind, "/spec/kind")))
+        .collect()
 }
 
 fn job_kinds(documents: &[Document]) -> Vec<Document> {

@@ -29,6 +29,7 @@ use std::time::Duration;
 use sluice_engine::{Time, WorkloadId};
 use sluice_kinds::Problem;
 use sluice_kinds::metadata::group_version;
+use sluice_kinds::pod::PodMode;
 use sluice_kinds::requests::PodDefaults;
 
 use self::enforcement::Enforcement;
@@ -44,7 +45,7 @@ use crate::rules::{self, Rules};
 use crate::simulate::jobs::{InputJob, JOBS_MAX, Jobs};
 use crate::simulate::problem::{Failure, Problems};
 use crate::simulate::quotas::Quotas;
-use sluice_estimates::durations::Durations;
+use sluice_estimates::durations::{Durations, FOREVER};
 
 /// What was seen in a cluster.
 #[derive(Debug, Clone, Default)]
@@ -182,13 +183,19 @@ fn standing(seen: &Seen, names: &QueueNames, input: &mut Input, problems: &mut P
     } = input;
     let mut found: BTreeMap<WorkloadId, InputJob> = BTreeMap::new();
     let mut left_out = 0;
+    let endless = kinds::endless(&seen.documents);
+    let mut endless_groups = BTreeSet::new();
     for document in &seen.documents {
         let object = &document.value;
         let read = match Role::of(document) {
-            Role::Workload => workloads::standing(object, quotas, jobs, durations),
+            Role::Workload => workloads::standing(object, quotas, jobs, (durations, &endless)),
             Role::Job if settings::is_pod(object) => {
                 let view = names.read(object);
                 left_out += usize::from(has_unknown_queue(object, &view));
+                if let (PodMode::Group(Ok(group)), true) = (&view.mode, view.never_ends) {
+                    let namespace = settings::text(object, "/metadata/namespace");
+                    endless_groups.insert(engine_id(None, Some((namespace, &group.name)), ""));
+                }
                 pods::standing(object, &view, quotas, jobs)
             }
             _ => continue,
@@ -206,7 +213,10 @@ fn standing(seen: &Seen, names: &QueueNames, input: &mut Input, problems: &mut P
             }
         }
     }
-    for job in found.into_values() {
+    for (id, mut job) in found {
+        if endless_groups.contains(id.as_str()) {
+            job.duration.get_or_insert(FOREVER);
+        }
         jobs.push(job);
     }
     input.seen = jobs.all().len();

@@ -17,6 +17,7 @@ use super::settings::{name_of, text};
 use crate::simulate::jobs::{Class, InputJob, Jobs, Priority, SeenJob};
 use crate::simulate::quotas::Quotas;
 use crate::simulate::span::Moment;
+use sluice_estimates::durations::FOREVER;
 use sluice_estimates::play::Start;
 
 /// The job that a pod with this `view` stands for; none if it is not admitted by itself, is held by gates, or has ended.
@@ -113,7 +114,9 @@ pub fn standing(
         queue,
         priority: Priority { class, value },
         arrival,
-        duration: said_duration(object).map_err(told)?,
+        duration: said_duration(object)
+            .map_err(told)?
+            .or(view.never_ends.then_some(FOREVER)),
         pod_sets: Arc::new([translate::pod_set(&asks, Borrowing::allowed_if(!is_kept))]),
         kind: "Pod".into(),
         seen: Some(SeenJob {

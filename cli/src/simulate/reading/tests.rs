@@ -372,6 +372,82 @@ fn kinds_of_one_name_have_estimates_of_their_own() {
     }
 }
 
+/// A job that waits for the quota of a service has no latest start, however soon others finish.
+#[test]
+fn a_service_never_ends() {
+    let at = |minute: u32| format!("2023-11-14T21:{minute:02}:00Z");
+    let condition = |kind: &str, minute| json!({"type": kind, "status": "True", "reason": "x", "message": "", "lastTransitionTime": at(minute)});
+    let needs = |cpu: &str| {
+        let sets = json!([{"name": "main", "count": 1, "requests": {"cpu": cpu}}]);
+        json!({"queueName": "main", "podSets": sets})
+    };
+    let mut finished = of_train("batch/v1", "f", &needs("1")).value;
+    finished["status"] =
+        json!({"conditions": [condition("Admitted", 1), condition("Finished", 2)]});
+    let finished = |number: u32| {
+        let mut one = finished.clone();
+        one["metadata"]["name"] = json!(format!("finished-{number}"));
+        document(one)
+    };
+    let waits = of_train("batch/v1", "u", &needs("1"));
+    let admitted = |metadata: Value| {
+        let mut workload = own("Workload", &metadata, &needs("4"));
+        workload["status"] = json!({
+            "conditions": [condition("QuotaReserved", 3), condition("Admitted", 3)],
+            "admission": {"clusterQueue": "all", "podSetAssignments": [
+                {"name": "main", "count": 1, "flavors": {"cpu": "spot"}, "resourceUsage": {"cpu": "4"}}]},
+        });
+        document(workload)
+    };
+    let owner = |api: &str, kind: &str| json!([{"apiVersion": api, "kind": kind, "name": "x", "uid": "x", "controller": true}]);
+    let of = |api: &str, kind: &str| {
+        admitted(
+            json!({"name": "x", "namespace": "a", "uid": "w", "ownerReferences": owner(api, kind)}),
+        )
+    };
+    let pod = |policy: &str, marks: &Value| {
+        let mut pod = pod(&json!({"sluice.dev/queue-name": "main", "sluice.dev/managed": "true"}));
+        pod["metadata"]["uid"] = json!("p");
+        pod["metadata"]["labels"]["sluice.dev/pod-group-name"] = marks["group"].clone();
+        pod["metadata"]["annotations"] = json!({
+            "sluice.dev/queue-allocation-gate": "true", "sluice.dev/pod-group-total-count": marks["total"],
+            "sluice.dev/admitted": json!({"clusterQueue": "all", "flavors": {"cpu": "spot"}, "at": at(3)}).to_string(),
+        });
+        pod["spec"]["restartPolicy"] = json!(policy);
+        pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] = json!("4");
+        document(pod)
+    };
+    let by_itself = json!({});
+    let group = || {
+        admitted(
+            json!({"name": "g", "namespace": "a", "uid": "g", "labels": {"sluice.dev/pod-group-name": "g"}}),
+        )
+    };
+    let in_group = json!({"group": "g", "total": "1"});
+    for (name, holds, starts) in [
+        ("a Job", vec![of("batch/v1", "Job")], true),
+        ("a Deployment", vec![of("apps/v1", "Deployment")], false),
+        ("another Deployment", vec![of("x/v1", "Deployment")], true),
+        ("a pod", vec![pod("Never", &by_itself)], true),
+        ("a service's pod", vec![pod("Always", &by_itself)], false),
+        ("a group", vec![group(), pod("Never", &in_group)], true),
+        ("services", vec![group(), pod("Always", &in_group)], false),
+    ] {
+        let mut seen = cluster(None, PodDefaults::default());
+        for (name, text) in SHIPPED.iter().filter(|(name, _)| *name == "deployment") {
+            (seen.documents).extend(crate::input::objects_in(name, text).unwrap());
+        }
+        seen.documents.push(waits.clone());
+        seen.documents.extend((0..5).map(finished));
+        seen.documents.extend(holds);
+        let assumed = estimate::Assumed::default();
+        let (answers, notes) = estimate::of_seen(seen, &["u"], &assumed, |_| true).unwrap();
+        let estimate = answers[0].as_ref().unwrap();
+        assert_eq!(estimate.latest_seconds.is_some(), starts, "{name}");
+        assert_eq!(notes, [""; 0], "{name}");
+    }
+}
+
 /// The webhooks write no label of Sluice's own beside an alias of the queue label.
 #[test]
 fn a_pod_that_is_queued_by_an_alias_is_estimated_or_told_of() {

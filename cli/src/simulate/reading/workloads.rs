@@ -1,6 +1,6 @@
 //! Jobs from Workloads: the history of a cluster, to be played again; or the jobs of a cluster as they stand now.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use sluice_crds::{
 };
 use sluice_engine::{Admission, Borrowing, LocalQueueKey, PodSet, Time, WorkloadId};
 use sluice_kinds::Problem;
-use sluice_kinds::metadata::{annotation, label};
+use sluice_kinds::metadata::{annotation, group_version, label};
 use sluice_translate as translate;
 
 use super::annotations::{arrival, said_duration};
@@ -23,7 +23,7 @@ use crate::rules::strict;
 use crate::simulate::jobs::{Class, InputJob, Jobs, Priority, SeenJob};
 use crate::simulate::quotas::Quotas;
 use crate::simulate::span::Moment;
-use sluice_estimates::durations::{Durations, Seen};
+use sluice_estimates::durations::{Durations, FOREVER, Seen};
 use sluice_estimates::play::Start;
 
 /// What a group of pods is called as a kind.
@@ -53,7 +53,7 @@ pub fn history(object: &Value, jobs: &mut Jobs) -> Result<Option<InputJob>, Vec<
 }
 
 /// The job that a Workload of a cluster stands for, as it stands; none if it is not queued. One that has finished was seen
-/// and is no more, and `durations` take note of it.
+/// and is no more, and `durations` take note of it. One of a group and kind that is `endless` never ends by itself.
 ///
 /// # Errors
 /// All that is wrong with it.
@@ -61,10 +61,13 @@ pub fn standing(
     object: &Value,
     quotas: &Quotas,
     jobs: &mut Jobs,
-    durations: &mut Durations,
+    (durations, endless): (&mut Durations, &BTreeSet<(String, String)>),
 ) -> Result<Option<InputJob>, Vec<String>> {
     let namespace = text(object, "/metadata/namespace");
-    let Owner { kind, id, .. } = Owner::of(object);
+    let Owner {
+        group, kind, id, ..
+    } = Owner::of(object);
+    let is_endless = endless.contains(&(group, (*kind).to_owned()));
     let queue = LocalQueueKey::new(namespace, text(object, "/spec/queueName"));
     let is_bare = annotation(object, PODS_MADE_BY_ANNOTATION).is_none();
     let is_kept = &*kind == POD_GROUP && is_bare && quotas.keeps(&queue);
@@ -88,7 +91,11 @@ pub fn standing(
         return Ok(None);
     }
     let seen = SeenJob { id, start };
-    Ok(Some(read.job(object, Some(seen), jobs)))
+    let mut job = read.job(object, Some(seen), jobs);
+    if is_endless {
+        job.duration.get_or_insert(FOREVER);
+    }
+    Ok(Some(job))
 }
 
 impl Read {
@@ -157,6 +164,7 @@ impl Read {
 
 /// What a Workload stands for.
 struct Owner {
+    group: String,
     kind: Arc<str>,
     /// None of a Workload that stands for itself.
     name: Option<String>,
@@ -181,7 +189,10 @@ impl Owner {
             group.map(|group| (text(object, "/metadata/namespace"), group)),
             text(object, "/metadata/uid"),
         );
+        let (group_of_owner, _) =
+            group_version(controller.map_or("", |owner| text(owner, "/apiVersion")));
         Self {
+            group: group_of_owner.to_owned(),
             kind: kind.into(),
             name: name.map(str::to_owned),
             id: WorkloadId::from(id),

@@ -11,7 +11,9 @@ use serde_json::{Value, json};
 use sluice_faults::proxy::{Asked, Fault, Proxy};
 use sluice_testbed::{ControlPlane, eventually};
 
+use crate::support::bed::Bed;
 use crate::support::objects::{self, GATES, Job, own_gate};
+use crate::support::visibility::{free_port, register};
 use crate::support::{DEADLINE, Scene};
 
 use super::firing::Alerts;
@@ -32,6 +34,10 @@ enum Trouble {
     RightsAreUnknown,
     /// Workloads are created, and Sluice does not hear of that.
     RepliesAreLost,
+    /// Edits of the pods of the Job `uncounted` are refused.
+    LabelsAreRefused,
+    /// Events are refused.
+    EventsAreRefused,
 }
 
 impl Trouble {
@@ -44,6 +50,12 @@ impl Trouble {
             Self::WatchesAreRefused => (watches("/priorityclasses?"), Fault::Refused(403)),
             Self::RightsAreUnknown => (creates("/subjectaccessreviews"), Fault::Late(TOO_LATE)),
             Self::RepliesAreLost => (creates("/workloads"), Fault::ReplyLost),
+            Self::LabelsAreRefused => {
+                let edits = asked.method == Method::PATCH;
+                let is_so = edits && asked.target.contains("/pods/uncounted");
+                (is_so, Fault::Refused(403))
+            }
+            Self::EventsAreRefused => (creates("/events"), Fault::Refused(403)),
         };
         is_so.then_some(fault)
     }
@@ -144,6 +156,52 @@ pub async fn rights_that_nobody_tells(
     scene.delete("Job", "owned").await?;
     alerts.see_over("SluiceWebhookSlow").await?;
     alerts.see_over("SluiceWebhookFails").await
+}
+
+/// The APIService leads to a port on which nobody listens.
+pub async fn an_api_that_is_not_reached(bed: &Bed, port: u16, alerts: &Alerts) -> Result<()> {
+    register(bed, free_port()?).await?;
+    alerts.see_firing("SluiceVisibilityUnavailable").await?;
+    register(bed, port).await?;
+    alerts.see_over("SluiceVisibilityUnavailable").await
+}
+
+/// Of a Job that is in no queue itself the template carries the label. One without labels would get those of its template
+/// from the API server.
+pub async fn a_pod_that_is_not_labelled(
+    scene: &Scene<'_>,
+    troubles: &Troubles,
+    alerts: &Alerts,
+) -> Result<()> {
+    troubles.begin(Trouble::LabelsAreRefused);
+    let labels = json!({"sluice.dev/queue-name": "q"});
+    let job = Job::new("uncounted").runs_forever();
+    let job = job.label("tests/own", "yes");
+    let job = job.with(&["spec", "template", "metadata", "labels"], labels);
+    scene.create(&job.json()).await?;
+    alerts.see_firing("SluicePodsUncounted").await?;
+    troubles.end(Trouble::LabelsAreRefused);
+    alerts.see_over("SluicePodsUncounted").await
+}
+
+/// Gates hold jobs, whose users are to be told of that.
+pub async fn events_that_are_refused(
+    scene: &Scene<'_>,
+    troubles: &Troubles,
+    alerts: &Alerts,
+) -> Result<()> {
+    let (gate, _) = own_gate(&scene.ns, "untold");
+    troubles.begin(Trouble::EventsAreRefused);
+    let number = std::cell::Cell::new(0);
+    let held = async || {
+        number.set(number.get() + 1);
+        let job = Job::new(&format!("untold-{}", number.get())).queue("q");
+        scene.create(&job.gates(&gate).json()).await?;
+        alerts.fires("SluiceReportsDropped").await
+    };
+    eventually("SluiceReportsDropped to fire", DEADLINE, held).await?;
+    troubles.end(Trouble::EventsAreRefused);
+    alerts.see_over("SluiceReportsDropped").await
 }
 
 /// Without the right to write statuses nothing is admitted. Meanwhile the replies to the creation of Workloads are lost.

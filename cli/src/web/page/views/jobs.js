@@ -9,7 +9,7 @@ import { table } from "../table.js";
 /** The namespaces of jobs that were shown. The answer about one of them does not name the others. */
 const seen = new Set();
 
-const STATES = ["Gated", "Pending", "Admitted", "Evicted", "Inactive", "Finished"];
+const STATES = ["Gated", "OnHold", "Pending", "Admitted", "Evicted", "Inactive", "Finished"];
 
 export const view = {
   name: "jobs",
