@@ -11,11 +11,12 @@ also words of expressions.
 {{- $jobKind := base $path | trimSuffix ".yaml" | trimSuffix "-role" -}}
 {{- $isLeftOut := and $root.Values.jobKinds (eq (base (dir $path)) "jobkinds") (not (has $jobKind ($root.Values.jobKinds | default list))) -}}
 {{- if not (or $isLeftOut (eq (base $path) "kustomization.yaml")) -}}
-{{- $text := $root.Files.Get $path | replace "sluice-system" $root.Release.Namespace -}}
-{{- $text = $text | replace ":sluice'" (printf ":%s'" $root.Values.serviceAccount.name) -}}
-{{- range $document := regexSplit "(?m)^---\\s*$" $text -1 -}}
+{{- range $document := regexSplit "(?m)^---\\s*$" ($root.Files.Get $path) -1 -}}
 {{- $object := fromYaml $document -}}
 {{- if $object.Error }}{{ fail (printf "%s: %s" $path $object.Error) }}{{ end -}}
+{{- /* In JSON a namespace that is called 123 stays a string. */ -}}
+{{- $text := toJson $object | replace "sluice-system" $root.Release.Namespace -}}
+{{- $object = $text | replace ":sluice'" (printf ":%s'" $root.Values.serviceAccount.name) | fromJson -}}
 {{- if eq (base $path) "config.yaml" }}{{ $object = include "sluice.config" $root | fromYaml }}{{ end -}}
 {{- $state := dict "isKept" true -}}
 {{- if $object.kind }}{{ include "sluice.overlay" (list $root $object $state) }}{{ end -}}
@@ -48,7 +49,7 @@ apiVersion: v1
 kind: ConfigMap
 metadata:
   name: sluice-config
-  namespace: {{ .Release.Namespace }}
+  namespace: {{ .Release.Namespace | quote }}
   labels:
     app.kubernetes.io/name: sluice
 data:
@@ -203,12 +204,32 @@ the root. */ -}}
 {{- if ne $values.serviceAccount.name "sluice" }}{{ $args = append $args (printf "--service-account=%s" $values.serviceAccount.name) }}{{ end -}}
 {{- if ($values.monitoring.tls | default dict).enabled }}{{ $args = append $args "--metrics-tls" }}{{ end -}}
 {{- $_ := set $container "args" (concat $args ($values.extraArgs | default list)) -}}
+{{- include "sluice.volumes" $pod -}}
 {{- end -}}
 
-{{- /* Fails if the configuration has what policies would pass over. Takes the root. */ -}}
+{{- /* Fails if the API server would refuse the volumes: two of a name, two at a path, or none of the name. Takes the spec
+of a pod. */ -}}
+{{- define "sluice.volumes" -}}
+{{- $names := list -}}
+{{- range .volumes -}}
+{{- if has .name $names }}{{ fail (printf "extraVolumes: Duplicate value: %q" .name) }}{{ end -}}
+{{- $names = append $names .name -}}
+{{- end -}}
+{{- $paths := list -}}
+{{- range (first .containers).volumeMounts -}}
+{{- if not (has .name $names) }}{{ fail (printf "extraVolumeMounts: Not found: %q; add it to extraVolumes" .name) }}{{ end -}}
+{{- if has .mountPath $paths }}{{ fail (printf "extraVolumeMounts: Invalid value: %q: must be unique" .mountPath) }}{{ end -}}
+{{- $paths = append $paths .mountPath -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* Fails if the API server knows no such policies, or the configuration has what they would pass over. Takes the root. */ -}}
 {{- define "sluice.onlyByWebhooks" -}}
 {{- $config := .Values.config | default dict -}}
 {{- $problems := list -}}
+{{- if not (semverCompare ">= 1.36.0-0" .Capabilities.KubeVersion.Version) -}}
+{{- $problems = append $problems (printf "variant: Invalid value: \"policies\": needs Kubernetes 1.36 or newer, where MutatingAdmissionPolicy is generally available, and this is %s; use variant: webhooks (docs/without-webhook.md)" .Capabilities.KubeVersion.Version) -}}
+{{- end -}}
 {{- if .Values.jobKinds -}}
 {{- $problems = append $problems "jobKinds: Forbidden: the policies of the chart hold objects of all shipped kinds, also of those that nobody would release; use variant: webhooks, or policies of your own (docs/without-webhook.md)" -}}
 {{- end -}}

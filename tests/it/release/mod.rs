@@ -6,6 +6,7 @@ mod charts;
 mod charts_config;
 mod charts_kinds;
 mod charts_life;
+mod charts_values;
 mod charts_web;
 mod container;
 mod demo;
