@@ -6,7 +6,9 @@ also words of expressions.
 */ -}}
 {{- define "sluice.objects" -}}
 {{- $root := index . 0 -}}
-{{- range $path, $_ := $root.Files.Glob (index . 1) -}}
+{{- $files := $root.Files.Glob (index . 1) -}}
+{{- if not $files }}{{ include "sluice.packedWithoutLinks" $root }}{{ end -}}
+{{- range $path, $_ := $files -}}
 {{- /* A JobKind and its role have files of their own. */ -}}
 {{- $jobKind := base $path | trimSuffix ".yaml" | trimSuffix "-role" -}}
 {{- $isLeftOut := and $root.Values.jobKinds (eq (base (dir $path)) "jobkinds") (not (has $jobKind ($root.Values.jobKinds | default list))) -}}
@@ -34,6 +36,18 @@ comes after JobKinds in Helm 3, too. What is in it is an object of the release l
 {{- end -}}
 {{- end -}}
 {{- end -}}
+{{- end -}}
+
+{{- define "sluice.packedWithoutLinks" -}}
+{{- fail "the chart has no manifests: it was packed or checked out without its symbolic links, as by a GitRepository of Flux; use sluice-N.tgz of `make release` (docs/installing.md)" -}}
+{{- end -}}
+
+{{- /* The folders that the kustomization of a folder of manifests names. Takes the root and the folder. */ -}}
+{{- define "sluice.folders" -}}
+{{- $root := index . 0 -}}
+{{- $text := $root.Files.Get (printf "manifests/%s/kustomization.yaml" (index . 1)) -}}
+{{- if not $text }}{{ include "sluice.packedWithoutLinks" $root }}{{ end -}}
+{{- range get (fromYaml $text) "resources" }}{{ base . }} {{ end -}}
 {{- end -}}
 
 {{- /* The ConfigMap with the configuration file: the shipped one, or the values in its place. Takes the root. */ -}}

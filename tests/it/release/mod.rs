@@ -4,6 +4,7 @@
 mod artefacts;
 mod charts;
 mod charts_config;
+mod charts_elsewhere;
 mod charts_kinds;
 mod charts_life;
 mod charts_values;
