@@ -105,15 +105,8 @@ data:
 {{- $_ := set $state "isKept" (empty $values.certManager.issuerRef) -}}
 {{- else if eq $object.kind "Certificate" -}}
 {{- with $values.certManager.issuerRef }}{{ $_ := set $spec "issuerRef" . }}{{ end -}}
-{{- else if and $values.jobKinds (hasSuffix "WebhookConfiguration" $object.kind) -}}
-{{- /* Sluice would take out the rules for kinds that no JobKind declares, and Helm would put them back. */ -}}
-{{- range $webhook := $object.webhooks -}}
-{{- if hasSuffix ".jobs.sluice.dev" $webhook.name -}}
-{{- $rules := list -}}
-{{- range $rule := $webhook.rules }}{{ if has (first $rule.resources | trimSuffix "s") $values.jobKinds }}{{ $rules = append $rules $rule }}{{ end }}{{ end -}}
-{{- $_ := set $webhook "rules" $rules -}}
-{{- end -}}
-{{- end -}}
+{{- else if hasSuffix "WebhookConfiguration" $object.kind -}}
+{{- range $object.webhooks }}{{ include "sluice.webhook" (list $values .) }}{{ end -}}
 {{- else if has $object.kind (list "ServiceMonitor" "PrometheusRule") -}}
 {{- $_ := set $object.metadata "labels" (merge $object.metadata.labels ($values.monitoring.labels | default dict)) -}}
 {{- end -}}
@@ -124,6 +117,28 @@ data:
 {{- else if and (eq $object.kind "Service") (eq $object.metadata.name "sluice-metrics") -}}
 {{- $_ := set $object.metadata.annotations "prometheus.io/scheme" "https" -}}
 {{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* Takes the values and a webhook. Those of Sluice's own making are as the shipped ones. */ -}}
+{{- define "sluice.webhook" -}}
+{{- $values := index . 0 -}}
+{{- $webhook := index . 1 -}}
+{{- if and $values.jobKinds (hasSuffix ".jobs.sluice.dev" $webhook.name) -}}
+{{- /* Sluice would take out the rules for kinds that no JobKind declares, and Helm would put them back. */ -}}
+{{- $rules := list -}}
+{{- range $rule := $webhook.rules }}{{ if has (first $rule.resources | trimSuffix "s") $values.jobKinds }}{{ $rules = append $rules $rule }}{{ end }}{{ end -}}
+{{- $_ := set $webhook "rules" $rules -}}
+{{- end -}}
+{{- $own := $values.webhooks | default dict -}}
+{{- with $own.timeoutSeconds }}{{ $_ := set $webhook "timeoutSeconds" (int .) }}{{ end -}}
+{{- with $own.failurePolicy }}{{ $_ := set $webhook "failurePolicy" . }}{{ end -}}
+{{- $selector := $webhook.namespaceSelector -}}
+{{- $_ := set $selector "matchExpressions" (concat $selector.matchExpressions (($own.namespaceSelector | default dict).matchExpressions | default list)) -}}
+{{- range $own.matchConditions -}}
+{{- $name := .name -}}
+{{- range $webhook.matchConditions }}{{ if eq .name $name }}{{ fail (printf "webhooks.matchConditions: Duplicate value: %q" $name) }}{{ end }}{{ end -}}
+{{- $_ := set $webhook "matchConditions" (append $webhook.matchConditions .) -}}
 {{- end -}}
 {{- end -}}
 
@@ -252,6 +267,11 @@ of a pod. */ -}}
 {{- $problems = append $problems (printf "config.%s: Forbidden: the policies of the chart don't know aliases; use variant: webhooks, or policies of your own (docs/without-webhook.md)" $field) -}}
 {{- end -}}
 {{- end -}}
+{{- $own := .Values.webhooks | default dict -}}
+{{- $judged := "webhooks.%s: Forbidden: there are none, and the policies of the chart judge everywhere, and fail closed; use variant: webhooks" -}}
+{{- if eq ($own.failurePolicy | default "Fail") "Ignore" }}{{ $problems = append $problems (printf $judged "failurePolicy") }}{{ end -}}
+{{- if $own.matchConditions }}{{ $problems = append $problems (printf $judged "matchConditions") }}{{ end -}}
+{{- if ($own.namespaceSelector | default dict).matchExpressions }}{{ $problems = append $problems (printf $judged "namespaceSelector") }}{{ end -}}
 {{- $managed := $config.managedNamespaces | default dict -}}
 {{- $forbidden := "config.managedNamespaces.%s: Forbidden: policies know only the label sluice.dev/enforcement of a namespace; %s (docs/enforcement.md)" -}}
 {{- $label := "use that label, or variant: webhooks" -}}

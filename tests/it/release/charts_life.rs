@@ -12,6 +12,7 @@ use super::{Folder, ROOT, admission_kinds};
 use crate::support::bed::{BINARY, persevere, see_leading};
 use crate::support::objects::{Job, is_suspended, quota};
 use crate::support::plugin::run_on;
+use crate::support::widgets::Widgets;
 use crate::support::{DEADLINE, Scene};
 
 /// What Sluice is made of, but for its CRDs, what users make, and what holds and judges.
@@ -139,6 +140,25 @@ async fn nothing_holds(scene: &Scene<'_>) -> Result<()> {
     scene.see_pods("Running", 2).await.map(drop)
 }
 
+/// Waits until the webhooks of declared kinds have this timeout, as the shipped ones.
+async fn see_declared_ask_for(scene: &Scene<'_>, seconds: u8) -> Result<()> {
+    let kinds = "validatingwebhookconfigurations,mutatingwebhookconfigurations";
+    let path = "jsonpath={range .items[?(@.metadata.name=='sluice-declared')].webhooks[*]}{.timeoutSeconds} {end}";
+    eventually("the timeout of declared kinds", DEADLINE, async || {
+        let found = scene
+            .kubectl(&["get", kinds, "-o", path], None)
+            .await?
+            .ok()?;
+        let found: Vec<&str> = found.split_whitespace().collect();
+        ensure!(
+            found == [seconds.to_string(), seconds.to_string()],
+            "{found:?}"
+        );
+        Ok(())
+    })
+    .await
+}
+
 #[tokio::test]
 async fn with_webhooks_it_is_installed_upgraded_rolled_back_and_uninstalled() -> Result<()> {
     let options = SluiceOptions {
@@ -147,6 +167,9 @@ async fn with_webhooks_it_is_installed_upgraded_rolled_back_and_uninstalled() ->
     };
     installed(options, &[], async |helm, sluice, scene, flags| {
         live_jobs(scene).await?;
+        let widgets = Widgets::new(scene);
+        widgets.serve().await?;
+        widgets.manage(&widgets.job_kind()).await?;
         let deployment = async || -> Result<Value> {
             let args = [
                 "get",
@@ -166,7 +189,7 @@ async fn with_webhooks_it_is_installed_upgraded_rolled_back_and_uninstalled() ->
             "upgrade",
             "queues",
             &chart,
-            "--set=replicas=3,config.undeclaredResources=Ignore",
+            "--set=replicas=3,config.undeclaredResources=Ignore,webhooks.timeoutSeconds=7",
         ];
         helm.run(&[&upgrade[..], flags].concat()).await?;
         let upgraded = deployment().await?;
@@ -175,6 +198,7 @@ async fn with_webhooks_it_is_installed_upgraded_rolled_back_and_uninstalled() ->
         ensure!(annotations["checksum/config"].is_string(), "{annotations}");
         // Jobs are held all the time: what Helm writes into the webhooks is put right at once.
         sluice.wait_ready().await?;
+        see_declared_ask_for(scene, 7).await?;
         helm.run(&["rollback", "queues", "1", "--namespace=batch-infra"])
             .await?;
         assert_eq!(deployment().await?["spec"]["replicas"], 2);

@@ -1,7 +1,7 @@
-//! Values by which the chart fits into a cluster: what the API server would refuse, Helm refuses before.
+//! Values by which the chart fits into a cluster, and where they go. What the API server would refuse, Helm refuses before.
 
 use anyhow::{Context, Result, ensure};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::charts::{refused, rendered};
 
@@ -68,6 +68,68 @@ fn a_namespace_is_a_string() -> Result<()> {
             }
         }
         ensure!(found > 10, "{namespace}: {found}");
+    }
+    Ok(())
+}
+
+/// How the API server asks: in each shipped webhook, besides what is there.
+#[test]
+fn values_come_into_all_webhooks() -> Result<()> {
+    let expression = json!({"key": "sandbox", "operator": "DoesNotExist"});
+    let condition =
+        json!({"name": "not-by-ann", "expression": "request.userInfo.username != 'ann'"});
+    let own = json!({
+        "timeoutSeconds": 7,
+        "failurePolicy": "Ignore",
+        "namespaceSelector": {"matchExpressions": [expression]},
+        "matchConditions": [condition],
+    });
+    let webhooks = |flags: &[&str]| -> Result<Vec<Value>> {
+        let made = rendered(flags)?.into_iter();
+        let webhooks = made.filter_map(|object| object["webhooks"].as_array().cloned());
+        Ok(webhooks.flatten().collect())
+    };
+    let mut wanted = webhooks(&[])?;
+    assert_eq!(wanted.len(), 5);
+    for webhook in &mut wanted {
+        webhook["timeoutSeconds"] = json!(7);
+        webhook["failurePolicy"] = json!("Ignore");
+        let expressions = &mut webhook["namespaceSelector"]["matchExpressions"];
+        expressions
+            .as_array_mut()
+            .context("none")?
+            .push(expression.clone());
+        let conditions = webhook["matchConditions"].as_array_mut();
+        conditions.context("none")?.push(condition.clone());
+    }
+    let flag = format!("--set-json=webhooks={own}");
+    assert_eq!(webhooks(&[&flag])?, wanted);
+    for field in ["failurePolicy", "namespaceSelector", "matchConditions"] {
+        let told = format!("webhooks.{field}: Forbidden: there are none, and the policies");
+        refused(&[&flag, "--set=variant=policies"], &told)?;
+    }
+    for (own, told) in [
+        (
+            json!({"timeoutSeconds": 31}),
+            "at '/webhooks/timeoutSeconds': max",
+        ),
+        (
+            json!({"failurePolicy": "fail"}),
+            "at '/webhooks/failurePolicy': ",
+        ),
+        (
+            json!({"matchConditions": [{"name": "not-by-sluice", "expression": "true"}]}),
+            "webhooks.matchConditions: Duplicate value: \"not-by-sluice\"",
+        ),
+        (
+            json!({"namespaceSelector": {"matchExpressions": [{"key": "a", "operator": "In"}]}}),
+            "at '/webhooks/namespaceSelector/matchExpressions/0': missing property 'values'",
+        ),
+    ] {
+        refused(&[&format!("--set-json=webhooks={own}")], told)?;
+    }
+    for none in ["webhooks=null", "webhooks.namespaceSelector=null"] {
+        rendered(&[&format!("--set={none}")])?;
     }
     Ok(())
 }
