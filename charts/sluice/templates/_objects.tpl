@@ -98,9 +98,13 @@ data:
 {{- range $spec.scopeSelector.matchExpressions }}{{ $_ := set . "values" (list $values.priorityClassName) }}{{ end -}}
 {{- else if eq $object.kind "NetworkPolicy" -}}
 {{- $_ := set $state "isKept" $values.networkPolicy.enabled -}}
+{{- range concat $spec.ingress $spec.egress }}{{ include "sluice.setPorts" (list $values .ports) }}{{ end -}}
 {{- $ports := list -}}
 {{- range $values.networkPolicy.apiServerPorts }}{{ $ports = append $ports (dict "port" (int .)) }}{{ end -}}
 {{- $_ := set (first $spec.egress) "ports" $ports -}}
+{{- else if eq $object.kind "Service" -}}
+{{- include "sluice.setPorts" (list $values $spec.ports) -}}
+{{- with $object.metadata.annotations }}{{ $_ := set . "prometheus.io/port" (toString (first $spec.ports).port) }}{{ end -}}
 {{- else if eq $object.kind "Issuer" -}}
 {{- $_ := set $state "isKept" (empty $values.certManager.issuerRef) -}}
 {{- else if eq $object.kind "Certificate" -}}
@@ -229,6 +233,7 @@ the root. */ -}}
 {{- $_ := set $container "resources" ($values.resources | default dict) -}}
 {{- $_ := set $container "env" (concat $container.env ($values.extraEnv | default list)) -}}
 {{- $_ := set $container "volumeMounts" (concat $container.volumeMounts ($values.extraVolumeMounts | default list)) -}}
+{{- include "sluice.bind" (list $values $container) -}}
 {{- $args := $container.args -}}
 {{- if ne $values.serviceAccount.name "sluice" }}{{ $args = append $args (printf "--service-account=%s" $values.serviceAccount.name) }}{{ end -}}
 {{- if ($values.monitoring.tls | default dict).enabled }}{{ $args = append $args "--metrics-tls" }}{{ end -}}

@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
-use super::charts::{refused, rendered};
+use super::charts::{one, refused, rendered};
 
 /// Each is refused with its path, as nothing of the release would be there otherwise, or half of it.
 #[test]
@@ -132,4 +132,82 @@ fn values_come_into_all_webhooks() -> Result<()> {
         rendered(&[&format!("--set={none}")])?;
     }
     Ok(())
+}
+
+/// What else stands for a port goes by its name.
+#[test]
+fn all_know_the_ports() -> Result<()> {
+    // Some of them are those of others by default.
+    let ports = json!({"webhook": 9444, "visibility": 9543, "metrics": 9080, "health": 8080});
+    let ipv6 = "--set=extraArgs={--webhook-bind=[::]:9444}";
+    let made = rendered(&[
+        &format!("--set-json=ports={ports}"),
+        "--set=monitoring.service=true,hostNetwork=true",
+        ipv6,
+    ])?;
+    let pod = &one(&made, "Deployment")?["spec"]["template"]["spec"];
+    let container = &pod["containers"][0];
+    let listed = container["ports"].as_array().context("no ports")?;
+    let listed = listed.iter().map(|port| {
+        let name = port["name"].as_str().unwrap_or_default();
+        (name.to_owned(), port["containerPort"].clone())
+    });
+    assert_eq!(Value::Object(listed.collect()), ports);
+    let args = container["args"].as_array().context("no args")?;
+    let args: Vec<&str> = args.iter().filter_map(Value::as_str).collect();
+    assert_eq!(
+        args[2..],
+        [
+            "--health-bind=0.0.0.0:8080",
+            "--metrics-bind=0.0.0.0:9080",
+            "--visibility-bind=0.0.0.0:9543",
+            "--webhook-bind=0.0.0.0:9444",
+            "--webhook-bind=[::]:9444",
+        ]
+    );
+    let policy = &one(&made, "NetworkPolicy")?["spec"];
+    let numbers = |rule: &Value| rule["ports"].clone();
+    assert_eq!(
+        numbers(&policy["ingress"][0]),
+        json!([{"port": 9444}, {"port": 9543}])
+    );
+    assert_eq!(numbers(&policy["ingress"][1]), json!([{"port": 9080}]));
+    assert_eq!(
+        numbers(&policy["egress"][0]),
+        json!([{"port": 443}, {"port": 6443}])
+    );
+    assert_eq!(numbers(&policy["egress"][1]), json!([{"port": 9543}]));
+    let metrics = named(&made, "Service", "sluice-metrics")?;
+    assert_eq!(
+        metrics["metadata"]["annotations"]["prometheus.io/port"],
+        "9080"
+    );
+    assert_eq!(metrics["spec"]["ports"][0]["port"], 9080);
+    let probe = json!({"path": "/healthz", "port": "health"});
+    assert_eq!(container["livenessProbe"]["httpGet"], probe);
+    for (flag, told) in [
+        ("ports.webhook=9444", "must differ from each other"),
+        ("ports.webhook=443", "at '/ports/webhook': minimum"),
+        ("ports.probes=1234", "additional properties 'probes'"),
+        (
+            "extraArgs={--health-bind=0.0.0.0:9081}",
+            "the port must be that of ports.health, 8081",
+        ),
+        (
+            "extraEnv[0].name=SLUICE_METRICS_BIND,extraEnv[0].value=[::]:9080",
+            "the port must be that of ports.metrics, 8080",
+        ),
+    ] {
+        refused(&[&format!("--set={flag}")], told)?;
+    }
+    for none in ["ports=null", "ports.health=null"] {
+        assert_eq!(rendered(&[&format!("--set={none}")])?, rendered(&[])?);
+    }
+    Ok(())
+}
+
+fn named(objects: &[Value], kind: &str, name: &str) -> Result<Value> {
+    let is_named = |object: &&Value| object["kind"] == kind && object["metadata"]["name"] == name;
+    let found = objects.iter().find(is_named);
+    found.cloned().with_context(|| format!("no {kind} {name}"))
 }
