@@ -80,9 +80,9 @@ data:
 {{- if eq $object.kind "Namespace" -}}
 {{- /* That of the release is Helm's. */ -}}
 {{- $_ := set $state "isKept" false -}}
-{{- else if and $isWeb (has $object.kind (list "Deployment" "Service" "ServiceAccount")) -}}
+{{- else if and $isWeb (has $object.kind (list "Deployment" "Service" "ServiceAccount" "PodDisruptionBudget")) -}}
 {{- /* Its account has no rights, and so no name that anybody knows. */ -}}
-{{- if ne $object.kind "ServiceAccount" }}{{ include (printf "sluice.web%s" $object.kind) . }}{{ end -}}
+{{- if has $object.kind (list "Deployment" "Service") }}{{ include (printf "sluice.web%s" $object.kind) . }}{{ end -}}
 {{- else if eq $object.kind "Deployment" -}}
 {{- include "sluice.deployment" . -}}
 {{- else if eq $object.kind "ServiceAccount" -}}
@@ -94,10 +94,15 @@ data:
 {{- /* The budget of one replica would block the drain of its node for ever. */ -}}
 {{- $_ := set $state "isKept" (gt (int $values.replicas) 1) -}}
 {{- else if eq $object.kind "ResourceQuota" -}}
-{{- $_ := set $state "isKept" (hasPrefix "system-" ($values.priorityClassName | default "")) -}}
-{{- range $spec.scopeSelector.matchExpressions }}{{ $_ := set . "values" (list $values.priorityClassName) }}{{ end -}}
+{{- $web := $values.web | default dict -}}
+{{- $classes := list ($values.priorityClassName | default "") (ternary ($web.priorityClassName | default "") "" ($web.enabled | default false)) -}}
+{{- $critical := list -}}
+{{- range uniq $classes }}{{ if hasPrefix "system-" . }}{{ $critical = append $critical . }}{{ end }}{{ end -}}
+{{- $_ := set $state "isKept" (not (empty $critical)) -}}
+{{- range $spec.scopeSelector.matchExpressions }}{{ $_ := set . "values" $critical }}{{ end -}}
 {{- else if eq $object.kind "NetworkPolicy" -}}
 {{- $_ := set $state "isKept" $values.networkPolicy.enabled -}}
+{{- if $isWeb }}{{ with $values.web.ingressFrom }}{{ $_ := set (first $spec.ingress) "from" . }}{{ end }}{{ end -}}
 {{- range concat $spec.ingress $spec.egress }}{{ include "sluice.setPorts" (list $values .ports) }}{{ end -}}
 {{- $ports := list -}}
 {{- range $values.networkPolicy.apiServerPorts }}{{ $ports = append $ports (dict "port" (int .)) }}{{ end -}}
@@ -155,15 +160,26 @@ the root. */ -}}
 {{- toYaml $config -}}
 {{- end -}}
 
-{{- /* What is the same for all pods: where they run, and their image. Takes the root and the spec of the pod. */ -}}
+{{- /* What all pods have: their image, where they run, and how they are marked. Takes the root, the template of the pods, and
+the values that are for them alone. */ -}}
 {{- define "sluice.pod" -}}
 {{- $root := index . 0 -}}
 {{- $values := $root.Values -}}
-{{- $pod := index . 1 -}}
-{{- range $key := list "imagePullSecrets" "nodeSelector" "tolerations" "affinity" -}}
-{{- with index $values $key }}{{ $_ := set $pod $key . }}{{ end -}}
+{{- $metadata := (index . 1).metadata -}}
+{{- $pod := (index . 1).spec -}}
+{{- $own := index . 2 -}}
+{{- $_ := set $metadata "labels" (merge $metadata.labels ($own.podLabels | default dict)) -}}
+{{- with $own.podAnnotations }}{{ $_ := set $metadata "annotations" (merge ($metadata.annotations | default dict) .) }}{{ end -}}
+{{- with $values.imagePullSecrets }}{{ $_ := set $pod "imagePullSecrets" . }}{{ end -}}
+{{- range $key := list "nodeSelector" "tolerations" "affinity" -}}
+{{- $place := index $own $key -}}
+{{- if kindIs "invalid" $place }}{{ $place = index $values $key }}{{ end -}}
+{{- with $place }}{{ $_ := set $pod $key . }}{{ end -}}
 {{- end -}}
+{{- with $own.topologySpreadConstraints }}{{ $_ := set $pod "topologySpreadConstraints" . }}{{ end -}}
+{{- if $own.priorityClassName }}{{ $_ := set $pod "priorityClassName" $own.priorityClassName }}{{ else }}{{ $_ := unset $pod "priorityClassName" }}{{ end -}}
 {{- $container := first $pod.containers -}}
+{{- $_ := set $container "resources" ($own.resources | default dict) -}}
 {{- $image := printf "%s:%s" $values.image.repository ($values.image.tag | default $root.Chart.AppVersion) -}}
 {{- with $values.image.digest }}{{ $image = printf "%s@%s" $values.image.repository . }}{{ end -}}
 {{- $_ := set $container "image" $image -}}
@@ -175,10 +191,9 @@ the root. */ -}}
 {{- $web := $root.Values.web -}}
 {{- $spec := (index . 1).spec -}}
 {{- $_ := set $spec "replicas" (int ($web.replicas | default 1)) -}}
+{{- include "sluice.pod" (list $root $spec.template $web) -}}
 {{- $pod := $spec.template.spec -}}
-{{- include "sluice.pod" (list $root $pod) -}}
 {{- $container := first $pod.containers -}}
-{{- $_ := set $container "resources" ($web.resources | default dict) -}}
 {{- range $container.env }}{{ if eq .name "PUBLIC_URL" }}{{ $_ := set . "value" $web.publicUrl }}{{ end }}{{ end -}}
 {{- if $web.plainHttp -}}
 {{- $args := list -}}
@@ -209,16 +224,10 @@ the root. */ -}}
 {{- $values := $root.Values -}}
 {{- $spec := (index . 1).spec -}}
 {{- $_ := set $spec "replicas" (int $values.replicas) -}}
-{{- $metadata := $spec.template.metadata -}}
-{{- $annotations := merge $metadata.annotations ($values.podAnnotations | default dict) -}}
-{{- $annotations = set $annotations "checksum/config" (include "sluice.config" $root | sha256sum) -}}
-{{- $_ := set $metadata "annotations" $annotations -}}
-{{- $_ := set $metadata "labels" (merge $metadata.labels ($values.podLabels | default dict)) -}}
+{{- include "sluice.pod" (list $root $spec.template $values) -}}
+{{- $_ := set $spec.template.metadata.annotations "checksum/config" (include "sluice.config" $root | sha256sum) -}}
 {{- $pod := $spec.template.spec -}}
 {{- $_ := set $pod "serviceAccountName" $values.serviceAccount.name -}}
-{{- include "sluice.pod" (list $root $pod) -}}
-{{- with $values.topologySpreadConstraints }}{{ $_ := set $pod "topologySpreadConstraints" . }}{{ end -}}
-{{- if $values.priorityClassName }}{{ $_ := set $pod "priorityClassName" $values.priorityClassName }}{{ else }}{{ $_ := unset $pod "priorityClassName" }}{{ end -}}
 {{- $_ := set $pod "volumes" (concat $pod.volumes ($values.extraVolumes | default list)) -}}
 {{- if $values.hostNetwork -}}
 {{- $_ := set $pod "hostNetwork" true -}}
@@ -230,7 +239,6 @@ the root. */ -}}
 {{- range $key := list "runAsUser" "runAsGroup" "fsGroup" }}{{ $_ := unset $pod.securityContext $key }}{{ end -}}
 {{- end -}}
 {{- $container := first $pod.containers -}}
-{{- $_ := set $container "resources" ($values.resources | default dict) -}}
 {{- $_ := set $container "env" (concat $container.env ($values.extraEnv | default list)) -}}
 {{- $_ := set $container "volumeMounts" (concat $container.volumeMounts ($values.extraVolumeMounts | default list)) -}}
 {{- include "sluice.bind" (list $values $container) -}}
