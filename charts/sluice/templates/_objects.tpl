@@ -21,7 +21,11 @@ also words of expressions.
 {{- $object = $text | replace ":sluice'" (printf ":%s'" $root.Values.serviceAccount.name) | fromJson -}}
 {{- if eq (base $path) "config.yaml" }}{{ $object = include "sluice.config" $root | fromYaml }}{{ end -}}
 {{- $state := dict "isKept" true -}}
-{{- if $object.kind }}{{ include "sluice.overlay" (list $root $object $state) }}{{ end -}}
+{{- if $object.kind -}}
+{{- $overlay := printf "%s/%s" $object.kind $object.metadata.name -}}
+{{- include "sluice.overlay" (list $root $object $state) -}}
+{{- include "sluice.common" (list $root $object $overlay) -}}
+{{- end -}}
 {{- /* Helm 4 knows the kinds of webhook configurations, and would create them before JobKinds, which it does not know:
 webhooks that nobody answers yet would refuse these. Kinds that Helm doesn't know come last, by name: a List is one, and
 comes after JobKinds in Helm 3, too. What is in it is an object of the release like others. Only `helm lint` wants a name. */ -}}
@@ -87,6 +91,7 @@ data:
 {{- include "sluice.deployment" . -}}
 {{- else if eq $object.kind "ServiceAccount" -}}
 {{- $_ := set $object.metadata "name" $values.serviceAccount.name -}}
+{{- $_ := set $state "isKept" (ne (toString $values.serviceAccount.create) "false") -}}
 {{- with $values.serviceAccount.annotations }}{{ $_ := set $object.metadata "annotations" . }}{{ end -}}
 {{- else if has $object.kind (list "RoleBinding" "ClusterRoleBinding") -}}
 {{- range $object.subjects }}{{ if eq .kind "ServiceAccount" }}{{ $_ := set . "name" $values.serviceAccount.name }}{{ end }}{{ end -}}
@@ -102,7 +107,8 @@ data:
 {{- range $spec.scopeSelector.matchExpressions }}{{ $_ := set . "values" $critical }}{{ end -}}
 {{- else if eq $object.kind "NetworkPolicy" -}}
 {{- $_ := set $state "isKept" $values.networkPolicy.enabled -}}
-{{- if $isWeb }}{{ with $values.web.ingressFrom }}{{ $_ := set (first $spec.ingress) "from" . }}{{ end }}{{ end -}}
+{{- if $isWeb }}{{ with $values.web.ingressFrom }}{{ $_ := set (first $spec.ingress) "from" . }}{{ end -}}
+{{- else }}{{ with $values.networkPolicy.metricsFrom }}{{ $_ := set (index $spec.ingress 1) "from" . }}{{ end }}{{ end -}}
 {{- range concat $spec.ingress $spec.egress }}{{ include "sluice.setPorts" (list $values .ports) }}{{ end -}}
 {{- $ports := list -}}
 {{- range $values.networkPolicy.apiServerPorts }}{{ $ports = append $ports (dict "port" (int .)) }}{{ end -}}
@@ -118,6 +124,7 @@ data:
 {{- range $object.webhooks }}{{ include "sluice.webhook" (list $values .) }}{{ end -}}
 {{- else if has $object.kind (list "ServiceMonitor" "PrometheusRule") -}}
 {{- $_ := set $object.metadata "labels" (merge $object.metadata.labels ($values.monitoring.labels | default dict)) -}}
+{{- if eq $object.kind "ServiceMonitor" }}{{ include "sluice.merge" (list (first $spec.endpoints) ($values.monitoring.endpoint | default dict)) }}{{ end -}}
 {{- end -}}
 {{- if ($values.monitoring.tls | default dict).enabled -}}
 {{- if eq $object.kind "ServiceMonitor" -}}
@@ -174,7 +181,7 @@ the values that are for them alone. */ -}}
 {{- range $key := list "nodeSelector" "tolerations" "affinity" -}}
 {{- $place := index $own $key -}}
 {{- if kindIs "invalid" $place }}{{ $place = index $values $key }}{{ end -}}
-{{- with $place }}{{ $_ := set $pod $key . }}{{ end -}}
+{{- with $place }}{{ $_ := set $pod $key (deepCopy .) }}{{ end -}}
 {{- end -}}
 {{- with $own.topologySpreadConstraints }}{{ $_ := set $pod "topologySpreadConstraints" . }}{{ end -}}
 {{- if $own.priorityClassName }}{{ $_ := set $pod "priorityClassName" $own.priorityClassName }}{{ else }}{{ $_ := unset $pod "priorityClassName" }}{{ end -}}
