@@ -95,6 +95,8 @@ data:
 {{- with $values.serviceAccount.annotations }}{{ $_ := set $object.metadata "annotations" . }}{{ end -}}
 {{- else if has $object.kind (list "RoleBinding" "ClusterRoleBinding") -}}
 {{- range $object.subjects }}{{ if eq .kind "ServiceAccount" }}{{ $_ := set . "name" $values.serviceAccount.name }}{{ end }}{{ end -}}
+{{- else if eq $object.kind "FlowSchema" -}}
+{{- range $spec.rules }}{{ range .subjects }}{{ $_ := set .serviceAccount "name" $values.serviceAccount.name }}{{ end }}{{ end -}}
 {{- else if eq $object.kind "PodDisruptionBudget" -}}
 {{- /* The budget of one replica would block the drain of its node for ever. */ -}}
 {{- $_ := set $state "isKept" (gt (int $values.replicas) 1) -}}

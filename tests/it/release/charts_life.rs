@@ -17,7 +17,7 @@ use crate::support::{DEADLINE, Scene};
 
 /// What Sluice is made of, but for its CRDs, what users make, and what holds and judges.
 const PARTS: &str = "deployments,services,serviceaccounts,configmaps,secrets,roles,rolebindings,poddisruptionbudgets,\
-    networkpolicies,resourcequotas,clusterroles,clusterrolebindings,jobkinds";
+    networkpolicies,resourcequotas,clusterroles,clusterrolebindings,jobkinds,flowschemas";
 
 /// Helm can't be stuck: a run of it ends within this.
 const HELM_DEADLINE: Duration = Duration::from_mins(3);
@@ -159,6 +159,21 @@ async fn see_declared_ask_for(scene: &Scene<'_>, seconds: u8) -> Result<()> {
     .await
 }
 
+/// Waits until the API server has counted requests of Sluice at the levels that its FlowSchemas name.
+async fn see_requests_apart(scene: &Scene<'_>) -> Result<()> {
+    eventually("requests of their own levels", DEADLINE, async || {
+        let metrics = scene.kubectl(&["get", "--raw", "/metrics"], None).await?.ok()?;
+        for (schema, level) in [("sluice-leases", "leader-election"), ("sluice", "workload-high")] {
+            let series = format!(
+                "apiserver_flowcontrol_dispatched_requests_total{{flow_schema=\"{schema}\",priority_level=\"{level}\"}}"
+            );
+            ensure!(metrics.contains(&series), "no {series}");
+        }
+        Ok(())
+    })
+    .await
+}
+
 #[tokio::test]
 async fn with_webhooks_it_is_installed_upgraded_rolled_back_and_uninstalled() -> Result<()> {
     let options = SluiceOptions {
@@ -223,9 +238,10 @@ async fn with_policies_it_is_installed_and_uninstalled() -> Result<()> {
         webhooks: false,
         ..SluiceOptions::new(BINARY)
     };
-    let flags = ["--set=variant=policies,serviceAccount.name=warden"];
+    let flags = ["--set=variant=policies,serviceAccount.name=warden,priorityAndFairness=true"];
     installed(options, &flags, async |helm, _, scene, _| {
         live_jobs(scene).await?;
+        see_requests_apart(scene).await?;
         // Nobody but Sluice starts it, once the API server has compiled the policies.
         let by_hand = json!({"spec": {"suspend": false}});
         eventually("the policies to judge", DEADLINE, async || {
@@ -306,11 +322,23 @@ async fn helm_forgets_after_the_plugin_has_taken_sluice_away() -> Result<()> {
     let helm = Helm::of(&cp).await?;
     let chart = chart("sluice");
     let install = ["install", "queues", &chart, "--create-namespace"];
-    let flags = ["--namespace=taken-away", "--set=variant=policies"];
+    let flags = [
+        "--namespace=taken-away",
+        "--set=variant=policies,priorityAndFairness=true",
+    ];
     helm.run(&[&install[..], &flags].concat()).await?;
     cp.crds_established().await?;
     let (code, told, lacks) = run_on(&cp, "uninstall --release-jobs").await?;
     ensure!(code == 0, "{told}{lacks}");
+    let args = [
+        "get",
+        "flowschemas",
+        "-o",
+        "name",
+        "-lapp.kubernetes.io/name=sluice",
+    ];
+    let left = cp.kubectl(args, None).await?.ok()?;
+    ensure!(left.is_empty(), "{left}");
     let list = ["list", "--short", "--namespace=taken-away"];
     let left = helm.run(&list).await?;
     ensure!(left.trim() == "queues", "{left}");
