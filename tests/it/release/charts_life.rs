@@ -19,6 +19,10 @@ use crate::support::{DEADLINE, Scene};
 const PARTS: &str = "deployments,services,serviceaccounts,configmaps,secrets,roles,rolebindings,poddisruptionbudgets,\
     networkpolicies,resourcequotas,clusterroles,clusterrolebindings,jobkinds,flowschemas";
 
+/// What a release may take of the mebibyte that a Secret holds, where Helm keeps it with the whole chart: the rest is for what else
+/// a chart has that Sluice is a dependency of.
+const RELEASE_MAX_BYTES: usize = 600_000;
+
 /// Helm can't be stuck: a run of it ends within this.
 const HELM_DEADLINE: Duration = Duration::from_mins(3);
 
@@ -78,6 +82,7 @@ async fn installed(
             cp.crds_established().await
         })
         .await?;
+        see_small(&cp, namespace).await?;
         sluice.start().await?;
         let flags: Vec<&str> = all.iter().map(String::as_str).collect();
         Scene::play(&cp, &sluice, "charts", async |scene: &Scene<'_>| {
@@ -87,6 +92,16 @@ async fn installed(
         .await
     })
     .await
+}
+
+/// That the release takes no more than it may of the Secret where Helm keeps it.
+async fn see_small(cp: &ControlPlane, namespace: &str) -> Result<()> {
+    let path = "go-template={{.data.release | base64decode | len}}";
+    let secret = "sh.helm.release.v1.queues.v1";
+    let args = ["get", "secret", secret, "-n", namespace, "-o", path];
+    let size: usize = cp.kubectl(args, None).await?.ok()?.trim().parse()?;
+    ensure!(size < RELEASE_MAX_BYTES, "{size} bytes");
+    Ok(())
 }
 
 /// A job that runs and one that waits.
