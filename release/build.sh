@@ -5,7 +5,7 @@
 #
 # DRY=1: of any commit, with any version and changes that are not committed, to see that it works.
 # BINARIES=FOLDER: take `sluice` and `kubectl-sluice` for this machine from there instead of building them.
-# OUT=FOLDER: another folder.
+# OUT=FOLDER: another folder, which is new or empty, or has an earlier release and nothing else: that is replaced.
 #
 # Another architecture is built if Rust's target and a C compiler for it are installed; if not, this says so. The same
 # commit, compilers and libraries give the same bytes.
@@ -14,7 +14,7 @@ cd "$(dirname "$0")/.."
 . release/archive.sh
 
 : "${VERSION:?is not set: make release VERSION=v0.1.0}"
-out=${OUT:-target/release-artifacts}
+to=${OUT:-target/release-artifacts}
 cargo=${CARGO:-cargo}
 target=${CARGO_TARGET_DIR:-target}
 # Compressed, for each architecture.
@@ -34,11 +34,23 @@ if [ "${DRY:-}" != 1 ]; then
 	done
 fi
 
+# What is in a folder but for a release, which is what its SHA256SUMS names.
+foreign() { # folder
+	comm -23 <(find "$1" -mindepth 1 -printf '%P\n' | sort) \
+		<({ [ ! -f "$1/SHA256SUMS" ] || { echo SHA256SUMS && cut -d' ' -f3- "$1/SHA256SUMS"; }; } | sort)
+}
+if [ -n "${OUT:-}" ] && [ -e "$OUT" ]; then
+	[ -d "$OUT" ] || fail "OUT=$OUT is no folder"
+	kept=$(foreign "$OUT" | sed -n 1p)
+	[ -z "$kept" ] || fail "OUT=$OUT is not empty: $kept is not of an earlier release"
+fi
+
 native=$(rustc -vV | sed -n 's/^host: //p')
-rm -rf -- "$out"
-mkdir -p "$out"
 work=$(mktemp -d)
 trap 'rm -rf -- "$work"' EXIT
+# Takes the place of what is there when all of it is made.
+out=$work/out
+mkdir "$out"
 
 # The kubectl of the test bed, so that each machine renders alike.
 kubectl=${KUBECTL:-$($cargo run --quiet --locked --bin sluice-testbed -- build --kubectl)}
@@ -110,5 +122,8 @@ release/sbom.sh sluice "$VERSION" "$native" "$work/libraries" >"$out/sluice-$VER
 release/sbom.sh kubectl-sluice "$VERSION" "$native" >"$out/kubectl-sluice-$VERSION.cdx.json"
 release/changelog.sh "$VERSION" >"$out/CHANGELOG.md"
 (cd "$out" && sha256sum -- * >"$work/SHA256SUMS" && mv "$work/SHA256SUMS" .)
-echo "release: $VERSION is in $out:" >&2
-ls -l "$out" >&2
+mkdir -p "$to"
+find "$to" -mindepth 1 -delete
+mv -- "$out"/* "$to/"
+echo "release: $VERSION is in $to:" >&2
+ls -l "$to" >&2

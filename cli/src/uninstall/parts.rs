@@ -52,7 +52,8 @@ const LEFT: [Kind; 4] = [
 ];
 
 /// Everything else. The namespace last: it takes with it what is in it.
-const REST: [Kind; 15] = [
+const REST: [Kind; 16] = [
+    ("flowcontrol.apiserver.k8s.io", "v1", "FlowSchema"),
     (RBAC, "v1", "ClusterRole"),
     (RBAC, "v1", "Role"),
     ("monitoring.coreos.com", "v1", "PrometheusRule"),

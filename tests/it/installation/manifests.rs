@@ -198,13 +198,18 @@ async fn an_overlay_may_put_it_elsewhere() -> Result<()> {
     let overlay = cp.dir().join("overlay");
     std::fs::create_dir_all(&overlay)?;
     let up = "../".repeat(overlay.components().count() - 1);
-    let text = format!(
-        "namespace: elsewhere\nresources:\n  - {up}{}\n",
-        path("config/without-webhook").trim_start_matches('/')
-    );
+    let folders = ["config/without-webhook", "config/priority"];
+    let folders =
+        folders.map(|folder| format!("  - {up}{}\n", path(folder).trim_start_matches('/')));
+    let text = format!("namespace: elsewhere\nresources:\n{}", folders.concat());
     std::fs::write(overlay.join("kustomization.yaml"), text)?;
     let overlay = overlay.to_string_lossy();
     kubectl(&["apply", "-k", &overlay], None).await?.ok()?;
+    let subjects = "jsonpath={.items[*].spec.rules[*].subjects[*].serviceAccount.namespace}";
+    let label = "-lapp.kubernetes.io/name=sluice";
+    let args = ["get", "flowschemas", label, "-o", subjects];
+    let found = kubectl(&args, None).await?.ok()?;
+    assert_eq!(found, "elsewhere elsewhere");
     kubectl(&["create", "namespace", "tenant"], None)
         .await?
         .ok()?;

@@ -103,6 +103,29 @@ fn a_release_is_complete_and_the_same_each_time() -> Result<()> {
     Ok(())
 }
 
+/// What somebody else keeps in the folder is not deleted; a release of before is replaced.
+#[test]
+fn a_release_takes_the_place_of_nothing_but_a_release() -> Result<()> {
+    let folder = Folder::new("foreign")?;
+    let out = folder.path().join("releases");
+    std::fs::create_dir_all(&out)?;
+    std::fs::write(out.join("a.tgz"), "")?;
+    let sums = format!("{}  a.tgz\n", "0".repeat(64));
+    std::fs::write(out.join("SHA256SUMS"), sums)?;
+    std::fs::create_dir(out.join("v0.6.0"))?;
+    std::fs::write(out.join("v0.6.0/notes"), "")?;
+    let refused = make(&out).err().context("it was made")?.to_string();
+    let told = "is not empty: v0.6.0 is not of an earlier release";
+    ensure!(refused.contains(told), "{refused}");
+    for kept in ["a.tgz", "v0.6.0/notes"] {
+        ensure!(out.join(kept).exists(), "{kept} is gone");
+    }
+    std::fs::remove_dir_all(out.join("v0.6.0"))?;
+    make(&out)?;
+    ensure!(!out.join("a.tgz").exists() && out.join("install.yaml").exists());
+    Ok(())
+}
+
 /// A candidate comes before its release, also where an earlier release is made again.
 #[test]
 fn changes_are_listed_by_version() -> Result<()> {

@@ -123,6 +123,9 @@ fn with_default_values_the_chart_makes_what_kustomize_makes() -> Result<()> {
     let mut wanted = kustomized("config/default")?;
     wanted.extend(kustomized("config/cert-manager")?);
     equal(rendered(&["--set=certManager.enabled=true"])?, wanted);
+    let mut wanted = kustomized("config/default")?;
+    wanted.extend(kustomized("config/priority")?);
+    equal(rendered(&["--set=priorityAndFairness=true"])?, wanted);
     Ok(())
 }
 

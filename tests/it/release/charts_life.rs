@@ -12,11 +12,16 @@ use super::{Folder, ROOT, admission_kinds};
 use crate::support::bed::{BINARY, persevere, see_leading};
 use crate::support::objects::{Job, is_suspended, quota};
 use crate::support::plugin::run_on;
+use crate::support::widgets::Widgets;
 use crate::support::{DEADLINE, Scene};
 
 /// What Sluice is made of, but for its CRDs, what users make, and what holds and judges.
 const PARTS: &str = "deployments,services,serviceaccounts,configmaps,secrets,roles,rolebindings,poddisruptionbudgets,\
-    networkpolicies,resourcequotas,clusterroles,clusterrolebindings,jobkinds";
+    networkpolicies,resourcequotas,clusterroles,clusterrolebindings,jobkinds,flowschemas";
+
+/// What a release may take of the mebibyte that a Secret holds, where Helm keeps it with the whole chart: the rest is for what else
+/// a chart has that Sluice is a dependency of.
+const RELEASE_MAX_BYTES: usize = 600_000;
 
 /// Helm can't be stuck: a run of it ends within this.
 const HELM_DEADLINE: Duration = Duration::from_mins(3);
@@ -77,6 +82,7 @@ async fn installed(
             cp.crds_established().await
         })
         .await?;
+        see_small(&cp, namespace).await?;
         sluice.start().await?;
         let flags: Vec<&str> = all.iter().map(String::as_str).collect();
         Scene::play(&cp, &sluice, "charts", async |scene: &Scene<'_>| {
@@ -86,6 +92,16 @@ async fn installed(
         .await
     })
     .await
+}
+
+/// That the release takes no more than it may of the Secret where Helm keeps it.
+async fn see_small(cp: &ControlPlane, namespace: &str) -> Result<()> {
+    let path = "go-template={{.data.release | base64decode | len}}";
+    let secret = "sh.helm.release.v1.queues.v1";
+    let args = ["get", "secret", secret, "-n", namespace, "-o", path];
+    let size: usize = cp.kubectl(args, None).await?.ok()?.trim().parse()?;
+    ensure!(size < RELEASE_MAX_BYTES, "{size} bytes");
+    Ok(())
 }
 
 /// A job that runs and one that waits.
@@ -139,6 +155,40 @@ async fn nothing_holds(scene: &Scene<'_>) -> Result<()> {
     scene.see_pods("Running", 2).await.map(drop)
 }
 
+/// Waits until the webhooks of declared kinds have this timeout, as the shipped ones.
+async fn see_declared_ask_for(scene: &Scene<'_>, seconds: u8) -> Result<()> {
+    let kinds = "validatingwebhookconfigurations,mutatingwebhookconfigurations";
+    let path = "jsonpath={range .items[?(@.metadata.name=='sluice-declared')].webhooks[*]}{.timeoutSeconds} {end}";
+    eventually("the timeout of declared kinds", DEADLINE, async || {
+        let found = scene
+            .kubectl(&["get", kinds, "-o", path], None)
+            .await?
+            .ok()?;
+        let found: Vec<&str> = found.split_whitespace().collect();
+        ensure!(
+            found == [seconds.to_string(), seconds.to_string()],
+            "{found:?}"
+        );
+        Ok(())
+    })
+    .await
+}
+
+/// Waits until the API server has counted requests of Sluice at the levels that its FlowSchemas name.
+async fn see_requests_apart(scene: &Scene<'_>) -> Result<()> {
+    eventually("requests of their own levels", DEADLINE, async || {
+        let metrics = scene.kubectl(&["get", "--raw", "/metrics"], None).await?.ok()?;
+        for (schema, level) in [("sluice-leases", "leader-election"), ("sluice", "workload-high")] {
+            let series = format!(
+                "apiserver_flowcontrol_dispatched_requests_total{{flow_schema=\"{schema}\",priority_level=\"{level}\"}}"
+            );
+            ensure!(metrics.contains(&series), "no {series}");
+        }
+        Ok(())
+    })
+    .await
+}
+
 #[tokio::test]
 async fn with_webhooks_it_is_installed_upgraded_rolled_back_and_uninstalled() -> Result<()> {
     let options = SluiceOptions {
@@ -147,6 +197,9 @@ async fn with_webhooks_it_is_installed_upgraded_rolled_back_and_uninstalled() ->
     };
     installed(options, &[], async |helm, sluice, scene, flags| {
         live_jobs(scene).await?;
+        let widgets = Widgets::new(scene);
+        widgets.serve().await?;
+        widgets.manage(&widgets.job_kind()).await?;
         let deployment = async || -> Result<Value> {
             let args = [
                 "get",
@@ -166,7 +219,7 @@ async fn with_webhooks_it_is_installed_upgraded_rolled_back_and_uninstalled() ->
             "upgrade",
             "queues",
             &chart,
-            "--set=replicas=3,config.undeclaredResources=Ignore",
+            "--set=replicas=3,config.undeclaredResources=Ignore,webhooks.timeoutSeconds=7",
         ];
         helm.run(&[&upgrade[..], flags].concat()).await?;
         let upgraded = deployment().await?;
@@ -175,6 +228,7 @@ async fn with_webhooks_it_is_installed_upgraded_rolled_back_and_uninstalled() ->
         ensure!(annotations["checksum/config"].is_string(), "{annotations}");
         // Jobs are held all the time: what Helm writes into the webhooks is put right at once.
         sluice.wait_ready().await?;
+        see_declared_ask_for(scene, 7).await?;
         helm.run(&["rollback", "queues", "1", "--namespace=batch-infra"])
             .await?;
         assert_eq!(deployment().await?["spec"]["replicas"], 2);
@@ -199,9 +253,10 @@ async fn with_policies_it_is_installed_and_uninstalled() -> Result<()> {
         webhooks: false,
         ..SluiceOptions::new(BINARY)
     };
-    let flags = ["--set=variant=policies,serviceAccount.name=warden"];
+    let flags = ["--set=variant=policies,serviceAccount.name=warden,priorityAndFairness=true"];
     installed(options, &flags, async |helm, _, scene, _| {
         live_jobs(scene).await?;
+        see_requests_apart(scene).await?;
         // Nobody but Sluice starts it, once the API server has compiled the policies.
         let by_hand = json!({"spec": {"suspend": false}});
         eventually("the policies to judge", DEADLINE, async || {
@@ -282,11 +337,23 @@ async fn helm_forgets_after_the_plugin_has_taken_sluice_away() -> Result<()> {
     let helm = Helm::of(&cp).await?;
     let chart = chart("sluice");
     let install = ["install", "queues", &chart, "--create-namespace"];
-    let flags = ["--namespace=taken-away", "--set=variant=policies"];
+    let flags = [
+        "--namespace=taken-away",
+        "--set=variant=policies,priorityAndFairness=true",
+    ];
     helm.run(&[&install[..], &flags].concat()).await?;
     cp.crds_established().await?;
     let (code, told, lacks) = run_on(&cp, "uninstall --release-jobs").await?;
     ensure!(code == 0, "{told}{lacks}");
+    let args = [
+        "get",
+        "flowschemas",
+        "-o",
+        "name",
+        "-lapp.kubernetes.io/name=sluice",
+    ];
+    let left = cp.kubectl(args, None).await?.ok()?;
+    ensure!(left.is_empty(), "{left}");
     let list = ["list", "--short", "--namespace=taken-away"];
     let left = helm.run(&list).await?;
     ensure!(left.trim() == "queues", "{left}");

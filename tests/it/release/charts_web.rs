@@ -95,6 +95,94 @@ fn values_come_into_the_page() -> Result<()> {
     Ok(())
 }
 
+/// Its pods are placed as those of the controller, unless it has values of its own, and they share nothing else.
+#[test]
+fn the_page_has_a_place_of_its_own() -> Result<()> {
+    let common = json!({
+        "nodeSelector": {"pool": "infra"},
+        "tolerations": [{"key": "infra", "operator": "Exists"}],
+        "affinity": {"nodeAffinity": {}},
+    });
+    let fields = ["nodeSelector", "tolerations", "affinity"];
+    let mut common_flags = vec![URL.to_owned(), "--set=web.plainHttp=true".to_owned()];
+    common_flags.extend(fields.map(|field| format!("--set-json={field}={}", common[field])));
+    let template = |own: &Value, name: &str| -> Result<Value> {
+        let own = own.as_object().into_iter().flatten();
+        let own = own.map(|(field, value)| format!("--set-json=web.{field}={value}"));
+        let flags: Vec<String> = common_flags.iter().cloned().chain(own).collect();
+        let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+        let made = rendered(&flags)?.into_iter();
+        let found = made
+            .filter(|object| object["kind"] == "Deployment")
+            .find(|object| object["metadata"]["name"] == name);
+        Ok(found.context("no Deployment")?["spec"]["template"].take())
+    };
+    let shipped = template(&json!({}), "sluice-web")?;
+    let spread = &shipped["spec"]["topologySpreadConstraints"];
+    assert_eq!(spread[0]["topologyKey"], "kubernetes.io/hostname");
+    let none = template(
+        &json!({"nodeSelector": {}, "tolerations": [], "affinity": {}}),
+        "sluice-web",
+    )?;
+    for field in fields {
+        assert_eq!(shipped["spec"][field], common[field], "{field}");
+        assert_eq!(none["spec"][field], Value::Null, "{field}");
+    }
+    let own = json!({
+        "nodeSelector": {"pool": "users"},
+        "tolerations": [{"key": "users", "operator": "Exists"}],
+        "affinity": {"podAffinity": {}},
+        "topologySpreadConstraints":
+            [{"maxSkew": 1, "topologyKey": "rack", "whenUnsatisfiable": "DoNotSchedule"}],
+        "priorityClassName": "users",
+    });
+    let mut all = own.clone();
+    all["podLabels"] = json!({"team": "a"});
+    all["podAnnotations"] = json!({"mesh": "off"});
+    let page = template(&all, "sluice-web")?;
+    for (field, value) in own.as_object().context("no fields")? {
+        assert_eq!(page["spec"][field], *value, "{field}");
+    }
+    let labels = json!({"app.kubernetes.io/name": "sluice-web", "team": "a"});
+    assert_eq!(page["metadata"]["labels"], labels);
+    assert_eq!(page["metadata"]["annotations"], json!({"mesh": "off"}));
+    assert_eq!(template(&all, "sluice")?, template(&json!({}), "sluice")?);
+    Ok(())
+}
+
+#[test]
+fn values_come_into_what_is_around_the_page() -> Result<()> {
+    let peers =
+        json!([{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "ingress"}}}]);
+    let tls = "--set=web.plainHttp=true";
+    let made = rendered(&[
+        URL,
+        tls,
+        &format!("--set-json=web.ingressFrom={peers}"),
+        "--set=web.priorityClassName=system-node-critical,web.replicas=3",
+    ])?;
+    let ingress = &web(&made, "NetworkPolicy")?["spec"]["ingress"];
+    assert_eq!(
+        *ingress,
+        json!([{"from": peers, "ports": [{"port": 8443}]}])
+    );
+    // One at a time, and so also the only one.
+    let budget = web(&made, "PodDisruptionBudget")?;
+    assert_eq!(budget["spec"]["maxUnavailable"], 1);
+    let quota = made.iter().find(|object| object["kind"] == "ResourceQuota");
+    let classes = quota.context("no quota")?["spec"]["scopeSelector"].to_string();
+    ensure!(classes.contains("[\"system-cluster-critical\",\"system-node-critical\"]"));
+    let from = "--set=web.ingressFrom[0]";
+    refused(
+        &[URL, tls, &format!("{from}.namespaceSelectr=x")],
+        "at '/web/ingressFrom/0': additional properties 'namespaceSelectr'",
+    )?;
+    refused(
+        &[URL, tls, &format!("{from}.ipBlock.cidr=10.0.0.1")],
+        "at '/web/ingressFrom/0/ipBlock/cidr'",
+    )
+}
+
 #[test]
 fn pages_that_can_not_be_meant_are_refused() -> Result<()> {
     let cases: [(&[&str], &str); 7] = [
@@ -137,7 +225,13 @@ fn the_page_has_no_rights_of_its_own() -> Result<()> {
     kinds.sort_unstable();
     assert_eq!(
         kinds,
-        ["Deployment", "NetworkPolicy", "Service", "ServiceAccount"]
+        [
+            "Deployment",
+            "NetworkPolicy",
+            "PodDisruptionBudget",
+            "Service",
+            "ServiceAccount"
+        ]
     );
     let account = web(&made, "ServiceAccount")?;
     assert_eq!(account["automountServiceAccountToken"], false);

@@ -4,8 +4,11 @@
 mod artefacts;
 mod charts;
 mod charts_config;
+mod charts_elsewhere;
 mod charts_kinds;
 mod charts_life;
+mod charts_overlays;
+mod charts_values;
 mod charts_web;
 mod container;
 mod demo;
