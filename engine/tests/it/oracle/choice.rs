@@ -350,11 +350,7 @@ impl Scene<'_> {
             };
             for (index, wanted) in groups {
                 let group = &queue.resource_groups[index];
-                let flavors = group.flavors.iter().filter(|flavor| {
-                    wanted.keys().all(|r| flavor.resources.contains_key(r))
-                        && self.matches(group, &self.flavors[&flavor.name], pod_set)
-                });
-                let flavors: Vec<&FlavorName> = flavors.map(|flavor| &flavor.name).collect();
+                let flavors = self.suiting(group, &wanted, pod_set);
                 let with = |way: Assignment| {
                     let of = |flavor: &&FlavorName| {
                         let mut way = way.clone();
@@ -618,22 +614,12 @@ impl Scene<'_> {
             for (index, wanted) in self.by_group(queue, pod_set)? {
                 let group = &queue.resource_groups[index];
                 let mut ways = Vec::new();
-                for flavor in &group.flavors {
-                    let listed = wanted.keys().all(|r| flavor.resources.contains_key(r));
-                    if !listed || !self.matches(group, &self.flavors[&flavor.name], pod_set) {
-                        continue;
-                    }
-                    let charge = self.charge(&flavor.name, &wanted, &found.charge);
-                    ways.extend(self.way(
-                        queue,
-                        workload,
-                        &flavor.name,
-                        charge,
-                        may_preempt,
-                        tally,
-                    ));
+                for flavor in self.suiting(group, &wanted, pod_set) {
+                    let charge = self.charge(flavor, &wanted, &found.charge);
+                    ways.extend(self.way(queue, workload, flavor, charge, may_preempt, tally));
                     if ways.last().is_some_and(|way| stops(queue, way)) {
-                        tally.stopped_early += u64::from(group.flavors.last() != Some(flavor));
+                        let last = group.flavors.last().map(|last| &last.name);
+                        tally.stopped_early += u64::from(last != Some(flavor));
                         break;
                     }
                 }
@@ -653,7 +639,8 @@ impl Scene<'_> {
         Some(found)
     }
 
-    /// What a pod set asks for, by resource group; none if there is no group for something.
+    /// What a pod set asks for, by resource group; none if there is no group for something, or no flavor for its pods. Where
+    /// it has no pods it needs no flavor.
     fn by_group(
         &self,
         queue: &ClusterQueue,
@@ -673,7 +660,29 @@ impl Scene<'_> {
                 None => return None,
             }
         }
+        let suits = |(index, wanted): (&usize, &BTreeMap<ResourceName, i128>)| {
+            let group = &queue.resource_groups[*index];
+            !self.suiting(group, wanted, pod_set).is_empty()
+        };
+        if pod_set.count > 0 {
+            return wanted.iter().all(suits).then_some(wanted);
+        }
+        wanted.retain(|index, wanted| suits((index, wanted)));
         Some(wanted)
+    }
+
+    /// The flavors of a group that suit a pod set.
+    fn suiting<'a>(
+        &self,
+        group: &'a ResourceGroup,
+        wanted: &BTreeMap<ResourceName, i128>,
+        pod_set: &PodSet,
+    ) -> Vec<&'a FlavorName> {
+        let flavors = group.flavors.iter().filter(|flavor| {
+            wanted.keys().all(|r| flavor.resources.contains_key(r))
+                && self.matches(group, &self.flavors[&flavor.name], pod_set)
+        });
+        flavors.map(|flavor| &flavor.name).collect()
     }
 
     fn is_ignored(queue: &ClusterQueue, resource: &ResourceName) -> bool {
