@@ -136,14 +136,6 @@ impl Scene<'_> {
         !matches!(verdict, AssignmentResult::No)
     }
 
-    /// What a workload would get, at once or later.
-    pub(crate) fn would_get(&self, queue: &ClusterQueue, workload: &Workload) -> Option<Charge> {
-        match self.verdict(queue, workload, &mut Tally::default()) {
-            AssignmentResult::Now(way) | AssignmentResult::Later(way, _) => Some(way.charge),
-            AssignmentResult::No | AssignmentResult::Keep(..) => None,
-        }
-    }
-
     /// What is left for the least of a workload that blocks its queue: of its queue's own; or, if all of that is too little,
     /// of what it would borrow, too, and then all of that. None if nothing is left, or it has no right to it.
     pub(crate) fn left_for(
