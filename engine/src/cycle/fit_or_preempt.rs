@@ -298,36 +298,8 @@ impl<'s> Assigner<'s> {
             slots.assign_least_lacking(self.quota, at, lacking_with, counts, is_accepted)?;
         match self.without_preemption(found, borrowing) {
             Ok(result) => Some(result),
-            Err(found) => {
-                let result = self.with_preemption(found.requested, borrowing, preempts_for)?;
-                let is_in_vain = !without.is_empty() && self.would_own_return(&result, borrowing);
-                (!is_in_vain).then_some(result)
-            }
+            Err(found) => self.with_preemption(found.requested, borrowing, preempts_for),
         }
-    }
-
-    /// Whether an own target is only preempted for the right to reclaim: it would fit beside the preemptor, so it would
-    /// return at once.
-    fn would_own_return(&mut self, result: &AssignmentResult<'_>, borrowing: Borrowing) -> bool {
-        let AssignmentResult::Preempts {
-            requested, targets, ..
-        } = result
-        else {
-            return false;
-        };
-        for target in targets {
-            target.remove_usage(self.quota);
-        }
-        let mut own = targets.iter().filter(|target| target.is_own());
-        let may_return = own.any(|target| {
-            target.restore_usage(self.quota);
-            let (quota, node) = (&*self.quota, self.node);
-            let fits = quota.are_all_available(View::Planned, node, requested, borrowing);
-            target.remove_usage(self.quota);
-            fits
-        });
-        restore_all(self.quota, targets);
-        may_return
     }
 
     /// The workloads of its own queue that it may preempt, as far as they use any of its flavors.

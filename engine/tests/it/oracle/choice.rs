@@ -274,22 +274,6 @@ impl Scene<'_> {
         };
         let way = lacks_least(left, ways)?;
         let victims = self.victims(queue, workload, &way.charge, tally)?;
-        let holder = |victim: &Target| {
-            let mut holders = self.holders.iter();
-            holders.find(|holder| holder.id == victim.id).unwrap()
-        };
-        let left = (victims.iter().map(holder)).fold(self.planned.clone(), |left, gone| {
-            left.without(gone.queue, &gone.charge)
-        });
-        // Whoever has only to go so that others may be had go would be back at once.
-        let mut own = (victims.iter().map(holder)).filter(|holder| holder.queue == node);
-        let would_return = own.any(|own| {
-            let left = left.with(node, &own.charge);
-            self.has_room(workload, &left, node, &way.charge)
-        });
-        if would_return && !std::ptr::eq(view, self.planned) {
-            return None;
-        }
         Some(AssignmentResult::Later(way, victims))
     }
 
@@ -493,8 +477,7 @@ impl Scene<'_> {
         tally: &mut Tally,
     ) -> Option<Vec<Target>> {
         let wanting = self.wanting(queue, workload, charge);
-        let found = wanting.victims(tally);
-        wanting.check(found.as_deref(), self.subsets_of_max);
+        let found = wanting.victims(self.subsets_of_max, tally);
         let fits = self.tree.all_fit(self.planned, wanting.queue, charge);
         tally.for_nominal += u64::from(fits && found.is_some());
         found

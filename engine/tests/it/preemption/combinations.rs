@@ -133,8 +133,8 @@ fn nominal_quota_that_own_jobs_use_is_taken_back_from_them_too() {
 
 #[test]
 fn no_own_job_is_preempted_that_would_return_at_once() {
-    // Without `low` the queue would be within its nominal memory, and could reclaim CPUs of `spot`. But with `j` in there
-    // would be memory for `low` again.
+    // Without `low` the queue would be within its nominal memory, and so it may reclaim CPUs of `spot`. But with `j` in
+    // there is memory for `low`, too.
     check(
         "queue q in=c own=newer reclaim=any default.cpu=1 default.memory=3 spot.cpu=4 spot.memory=4
          queue o in=c default.cpu=3 default.memory=4 spot.cpu=1 spot.memory=1
@@ -143,7 +143,10 @@ fn no_own_job_is_preempted_that_would_return_at_once() {
          held m q priority=1 default.memory=3
          held low q default.memory=2
          job j q priority=2 memory=3 / cpu=3 memory=2
-         decide =>",
+         decide => !b(reclaim) !m(own)
+         gone b
+         gone m
+         decide => j",
     );
 }
 
