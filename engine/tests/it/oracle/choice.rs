@@ -377,10 +377,80 @@ impl Scene<'_> {
         may_preempt: bool,
         tally: &mut Tally,
     ) -> AssignmentResult {
-        match self.slot_by_slot(queue, workload, may_preempt, tally) {
+        let found = match self.slot_by_slot(queue, workload, may_preempt, tally) {
             AssignmentResult::No if may_preempt => self.by_other_ways(queue, workload, tally),
             found => found,
+        };
+        match found {
+            AssignmentResult::Later(way, victims) if !victims.is_empty() && !self.is_promised => {
+                self.without_needless(queue, workload, (way, victims), tally)
+            }
+            found => found,
         }
+    }
+
+    /// Nobody goes who needn't for the flavors that it gets once all have gone.
+    fn without_needless(
+        &self,
+        queue: &ClusterQueue,
+        workload: &Workload,
+        (mut way, mut victims): (Assignment, Vec<Target>),
+        tally: &mut Tally,
+    ) -> AssignmentResult {
+        let node = self.tree.queue(&queue.name).unwrap();
+        let without = |view: &View, gone: &[Target]| {
+            let gone = |holder: &&Holder| gone.iter().any(|victim| victim.id == holder.id);
+            let gone = self.holders.iter().filter(gone);
+            gone.fold(view.clone(), |view, gone| {
+                view.without(gone.queue, &gone.charge)
+            })
+        };
+        let then = |now: &View, planned: &View| {
+            let scene = Scene {
+                now,
+                planned,
+                is_promised: true,
+                ..*self
+            };
+            scene.slot_by_slot(queue, workload, false, &mut Tally::default())
+        };
+        loop {
+            let planned = without(self.planned, &victims);
+            let (AssignmentResult::Now(anew) | AssignmentResult::Later(anew, _)) =
+                then(&without(self.now, &victims), &planned)
+            else {
+                break;
+            };
+            if anew.charge == way.charge {
+                break;
+            }
+            way = anew;
+            let before = victims.len();
+            for index in (0..before).rev() {
+                let mut fewer = victims.clone();
+                fewer.remove(index);
+                let left = without(self.planned, &fewer);
+                if self.has_room(workload, &left, node, &way.charge) {
+                    victims = fewer;
+                }
+            }
+            tally.needless += u64::from(victims.len() < before);
+            if victims.is_empty() {
+                return match then(self.now, self.planned) {
+                    AssignmentResult::No => AssignmentResult::Later(way, victims),
+                    found => found,
+                };
+            }
+        }
+        // What it would get at once then, it may have anyway.
+        if let AssignmentResult::Now(found) = then(self.now, &without(self.planned, &victims))
+            && self.has_room(workload, self.planned, node, &found.charge)
+            && !self.takes_what_is_kept(node, &found.charge)
+        {
+            tally.needless += 1;
+            return AssignmentResult::Now(found);
+        }
+        AssignmentResult::Later(way, victims)
     }
 
     fn slot_by_slot(

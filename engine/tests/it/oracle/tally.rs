@@ -48,6 +48,8 @@ pub(crate) struct Tally {
     pub(crate) spared: u64,
     /// One of its own queue would have gone for the right to take something back, and needn't.
     pub(crate) own_spared: u64,
+    /// Some who would have gone needn't, for the flavors that one gets in the end.
+    pub(crate) needless: u64,
     pub(crate) second_strategy: u64,
     /// Some went only so that nothing is borrowed; or one waited so that another one need not borrow.
     pub(crate) for_nominal: u64,
@@ -83,7 +85,7 @@ impl Tally {
         counts!(
             admitted admitted_borrowing admitted_in_part later_for_nothing later_with_victims parked
             own reclaimed while_borrowing by_share stopped timed_out several_victims protected another_would_gain promise_kept
-            earlier_served promise_kept_before_others promised_again least_grows spared own_spared kept_in_part kept_to_borrow any_way taken_back with_own least_waits
+            earlier_served promise_kept_before_others promised_again least_grows spared own_spared needless kept_in_part kept_to_borrow any_way taken_back with_own least_waits
             second_strategy for_nominal nominal_kept stopped_early by_grade preempt_beats_borrowing
             borrowing_beats_preempt shares_decide standings_decide queue_full backing_off second_pass
             never_fits lacking one_less one_less_together have_to_end
@@ -100,7 +102,7 @@ impl Tally {
         add!(
             admitted admitted_borrowing admitted_in_part later_for_nothing later_with_victims parked
             own reclaimed while_borrowing by_share stopped timed_out several_victims protected another_would_gain promise_kept
-            earlier_served promise_kept_before_others promised_again least_grows spared own_spared kept_in_part kept_to_borrow any_way taken_back with_own least_waits
+            earlier_served promise_kept_before_others promised_again least_grows spared own_spared needless kept_in_part kept_to_borrow any_way taken_back with_own least_waits
             second_strategy for_nominal nominal_kept stopped_early by_grade preempt_beats_borrowing
             borrowing_beats_preempt shares_decide standings_decide queue_full backing_off second_pass
             never_fits lacking one_less one_less_together have_to_end
