@@ -76,17 +76,17 @@ impl<'a> Preemptor<'a> {
             .clone()
             .map(|all| all.into_iter().map(Candidate::victim).collect::<Vec<_>>());
         self.check(all.as_deref(), candidates_max);
-        let found = self.without_own_beside_whom_it_fits(found?, tally);
+        let found = self.without_own_beside_whom_it_fits(&found?, tally);
         Some(found.into_iter().map(Candidate::victim).collect())
     }
 
     /// Of its own queue nobody has to go who would be back at once: beside whom there is room once the others have gone.
     fn without_own_beside_whom_it_fits(
         &self,
-        found: Vec<Candidate<'a>>,
+        found: &[Candidate<'a>],
         tally: &mut Tally,
     ) -> Vec<Candidate<'a>> {
-        let mut spared = found.clone();
+        let mut spared = found.to_vec();
         for own in found
             .iter()
             .rev()
