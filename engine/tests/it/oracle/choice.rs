@@ -350,16 +350,7 @@ impl Scene<'_> {
     /// Of all ways to give it flavors the first for which there is room now, or else will be.
     fn in_any_way(&self, queue: &ClusterQueue, workload: &Workload) -> Option<Assignment> {
         let node = self.tree.queue(&queue.name).unwrap();
-        self.first_with_room(workload, node, self.ways(queue, workload))
-    }
-
-    /// The first of these ways for which there is room now, or else will be.
-    fn first_with_room(
-        &self,
-        workload: &Workload,
-        node: usize,
-        mut ways: Vec<Assignment>,
-    ) -> Option<Assignment> {
+        let mut ways = self.ways(queue, workload);
         ways.retain(|way| self.has_room(workload, self.planned, node, &way.charge));
         for way in &mut ways {
             way.fits_now = self.has_room(workload, self.now, node, &way.charge)
@@ -511,7 +502,7 @@ impl Scene<'_> {
         }
     }
 
-    /// The first way within what is its queue's own, for one that would borrow and for whom others have left.
+    /// What it gets of what is its queue's own, if it would borrow and others have left for it.
     fn own_for_promised(
         &self,
         queue: &ClusterQueue,
@@ -531,11 +522,10 @@ impl Scene<'_> {
         {
             return None;
         }
-        let own: Vec<Assignment> = ways
-            .into_iter()
-            .filter(|way| self.tree.borrows_from(self.planned, node, &way.charge) == 0)
-            .collect();
-        self.first_with_room(workload, node, own)
+        match self.slot_by_slot(queue, &thrifty(workload), false, &mut Tally::default()) {
+            AssignmentResult::Now(own) | AssignmentResult::Later(own, _) => Some(own),
+            AssignmentResult::No | AssignmentResult::Keep(..) => None,
+        }
     }
 
     /// Who has to go to make room for this, and whether that is as it should be.
@@ -616,11 +606,7 @@ impl Scene<'_> {
         if !self.covers(queue, workload) {
             return AssignmentResult::No;
         }
-        let mut thrifty = workload.clone();
-        for pod_set in &mut thrifty.pod_sets {
-            pod_set.borrowing = Borrowing::Forbidden;
-        }
-        let own = least_reduction(&thrifty, 0, |reduced| {
+        let own = least_reduction(&thrifty(workload), 0, |reduced| {
             match self.whole(queue, reduced, false, tally) {
                 AssignmentResult::No => None,
                 verdict => Some(verdict),
@@ -847,6 +833,15 @@ impl Scene<'_> {
                     || tolerations().any(|toleration| toleration.key.as_ref() == Some(&taint.key))
             })
     }
+}
+
+/// A workload that may not borrow.
+fn thrifty(workload: &Workload) -> Workload {
+    let mut thrifty = workload.clone();
+    for pod_set in &mut thrifty.pod_sets {
+        pod_set.borrowing = Borrowing::Forbidden;
+    }
+    thrifty
 }
 
 /// A workload with no more pods than have to be.
