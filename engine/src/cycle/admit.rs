@@ -1,16 +1,19 @@
-//! Admits the head of a class, and re-opens the heads that this affects.
+//! Admits the head of a class, or reserves quota for it while evicted workloads are stopping, and re-opens the heads that
+//! this affects.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::api::event::Decision;
+use crate::api::quota::Borrowing;
 use crate::api::workload::Admission;
 use crate::cohort::reopening::ClassRef;
 use crate::cohort::tree::CohortTree;
 use crate::cycle::context::Cycle;
+use crate::cycle::progress::Reservation;
 use crate::flavor::flavor_assigner::{Assignment, CachedAssignment};
 use crate::queue::never_fits::find_never_fitting;
-use crate::quota::usage::CountedAs;
+use crate::quota::usage::{CountedAs, RequestedUsage};
 use crate::quota::view::{NodeId, View};
 use crate::workload::info::{AdmissionUsage, WorkloadPhase};
 use crate::workload::queue_order::QueueOrder;
@@ -105,6 +108,44 @@ impl Cycle<'_> {
             self.make_eligible(&ClassRef { node: *queue, id });
         }
         self.reopen_after_usage(class);
+    }
+
+    /// Reserves quota for the head of a class until the end of the cycle.
+    pub(super) fn reserve(
+        &mut self,
+        class: &ClassRef,
+        order: QueueOrder,
+        requested: RequestedUsage,
+        borrowing: Borrowing,
+    ) {
+        let node = class.node;
+        let reservation = Reservation {
+            node,
+            requested,
+            borrowing,
+        };
+        self.apply_reservation(&reservation);
+        self.note_usage_of(node);
+        self.progress.reservations.push(reservation);
+        self.tree.with_reservation.insert(order.id().clone());
+        self.drop_head(class, &order);
+        self.progress.last_reserved.insert(class.clone(), order);
+        self.reopen_after_usage(class);
+    }
+
+    pub(super) fn apply_reservation(&mut self, reservation: &Reservation) {
+        for (cell, amount) in &reservation.requested {
+            let quota = &mut self.tree.quota;
+            quota.reserve(reservation.node, *cell, *amount, reservation.borrowing);
+        }
+    }
+
+    /// The reverse of [`Cycle::apply_reservation`].
+    pub(super) fn undo_reservation(&mut self, reservation: &Reservation) {
+        for (cell, amount) in &reservation.requested {
+            let quota = &mut self.tree.quota;
+            quota.unreserve(reservation.node, *cell, *amount, reservation.borrowing);
+        }
     }
 
     /// Finds new members from beyond the limit that can never be admitted. Returns the classes to re-open

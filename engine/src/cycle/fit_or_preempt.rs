@@ -133,6 +133,23 @@ impl<'s> Assigner<'s> {
         counts: &[u32],
         preempts_for: PreemptsFor,
     ) -> Option<AssignmentResult<'a>> {
+        if self.is_nominated
+            && let Some(found) = self.fit_nominated(slots, config, counts)
+        {
+            return Some(found);
+        }
+        let result = self.fit_or_preempt(slots, config, counts, preempts_for)?;
+        Some(self.spare_unneeded(result, slots, config, counts))
+    }
+
+    /// The same for a workload that is not nominated, with all targets by which it then fits.
+    fn fit_or_preempt<'a>(
+        &mut self,
+        slots: &'a Slots,
+        config: &ClusterQueue,
+        counts: &[u32],
+        preempts_for: PreemptsFor,
+    ) -> Option<AssignmentResult<'a>> {
         let (node, borrowing) = (self.node, slots.borrowing);
         let found = slots.assign(self, node, borrowing, config.fungibility, counts.to_vec());
         // The targets of several pod sets may not suffice together, or leave no quota to a later pod set.
@@ -148,15 +165,11 @@ impl<'s> Assigner<'s> {
             Err(_) => self.fit_in_any_way(slots, config, counts),
             Ok(assignment) => {
                 let assignment = match self.without_preemption(assignment, borrowing) {
-                    Ok(result) => {
-                        let own = self.nominal_for_nominated(&result, slots, config, counts);
-                        return own.or(Some(result));
-                    }
+                    Ok(result) => return Some(result),
                     Err(assignment) => assignment,
                 };
                 // What an early pod set prefers may leave a later one only what others have to be preempted for.
-                let may_spare = self.is_nominated
-                    || (slots.early_choice_matters && tries_next_flavor(config.fungibility));
+                let may_spare = slots.early_choice_matters && tries_next_flavor(config.fungibility);
                 let other = may_spare.then(|| self.fit_in_any_way(slots, config, counts));
                 if let Some(Some(found)) = &other
                     && self.is_rather_taken(found, config.fungibility)
@@ -174,7 +187,7 @@ impl<'s> Assigner<'s> {
     }
 
     /// What can be assigned to so many pods without preemption, in any combination of flavors.
-    fn fit_in_any_way<'a>(
+    pub(super) fn fit_in_any_way<'a>(
         &self,
         slots: &'a Slots,
         config: &ClusterQueue,
@@ -188,40 +201,17 @@ impl<'s> Assigner<'s> {
             config.fungibility,
             counts.to_vec(),
         );
-        let found = self.without_preemption(found.ok()?, borrowing).ok()?;
-        let own = self.nominal_for_nominated(&found, slots, config, counts);
-        own.or(Some(found))
+        self.without_preemption(found.ok()?, borrowing).ok()
     }
 
-    /// Whether a combination of flavors that requires no preemption is taken before the preferred one that does. For one
-    /// that is nominated others were preempted already: nobody is once more.
+    /// Whether a combination of flavors that requires no preemption is taken before the preferred one that does.
     fn is_rather_taken(
         &self,
         other: &AssignmentResult<'_>,
         fungibility: FlavorFungibility,
     ) -> bool {
         let distance = || max_borrowing_distance(self.quota, self.node, other.requested());
-        self.is_nominated || prefers_borrowing(fungibility) || distance() == 0
-    }
-
-    /// What is assigned to a nominated workload that would borrow though nominal quota suffices: that was taken back for it,
-    /// and whoever had borrowed it would return at once.
-    fn nominal_for_nominated<'a>(
-        &self,
-        result: &AssignmentResult<'_>,
-        slots: &'a Slots,
-        config: &ClusterQueue,
-        counts: &[u32],
-    ) -> Option<AssignmentResult<'a>> {
-        let may_take_back = self.policy.may_reclaim_in_cohort() && slots.have_other_ways();
-        let distance = max_borrowing_distance(self.quota, self.node, result.requested());
-        if !self.is_nominated || !may_take_back || distance == 0 {
-            return None;
-        }
-        let (node, borrowing) = (self.node, Borrowing::Forbidden);
-        let counts = counts.to_vec();
-        let own = slots.assign_in_any_way(self.quota, node, borrowing, config.fungibility, counts);
-        self.without_preemption(own.ok()?, borrowing).ok()
+        prefers_borrowing(fungibility) || distance() == 0
     }
 
     /// Preempts others in another combination of flavors than [`Slots::assign`] prefers: its choice for one slot after
@@ -298,36 +288,8 @@ impl<'s> Assigner<'s> {
             slots.assign_least_lacking(self.quota, at, lacking_with, counts, is_accepted)?;
         match self.without_preemption(found, borrowing) {
             Ok(result) => Some(result),
-            Err(found) => {
-                let result = self.with_preemption(found.requested, borrowing, preempts_for)?;
-                let is_in_vain = !without.is_empty() && self.would_own_return(&result, borrowing);
-                (!is_in_vain).then_some(result)
-            }
+            Err(found) => self.with_preemption(found.requested, borrowing, preempts_for),
         }
-    }
-
-    /// Whether an own target is only preempted for the right to reclaim: it would fit beside the preemptor, so it would
-    /// return at once.
-    fn would_own_return(&mut self, result: &AssignmentResult<'_>, borrowing: Borrowing) -> bool {
-        let AssignmentResult::Preempts {
-            requested, targets, ..
-        } = result
-        else {
-            return false;
-        };
-        for target in targets {
-            target.remove_usage(self.quota);
-        }
-        let mut own = targets.iter().filter(|target| target.is_own());
-        let may_return = own.any(|target| {
-            target.restore_usage(self.quota);
-            let (quota, node) = (&*self.quota, self.node);
-            let fits = quota.are_all_available(View::Planned, node, requested, borrowing);
-            target.remove_usage(self.quota);
-            fits
-        });
-        restore_all(self.quota, targets);
-        may_return
     }
 
     /// The workloads of its own queue that it may preempt, as far as they use any of its flavors.
@@ -340,7 +302,7 @@ impl<'s> Assigner<'s> {
     }
 
     /// The result without preemption; the assignment itself if it requires preemption.
-    fn without_preemption<'a>(
+    pub(super) fn without_preemption<'a>(
         &self,
         assignment: Assignment<'a>,
         borrowing: Borrowing,

@@ -3,6 +3,7 @@
 //! Must not know how anything is explained. Uses `state`, `preemption` and all folders below them.
 
 pub(crate) mod admit;
+pub(crate) mod assignment_to_nominated;
 pub(crate) mod context;
 pub(crate) mod decide;
 pub(crate) mod fair_ordering;
@@ -14,6 +15,5 @@ pub(crate) mod outranked_heads;
 pub(crate) mod partial_admission;
 pub(crate) mod preempt;
 pub(crate) mod progress;
-pub(crate) mod reserve;
 pub(crate) mod run;
 pub(crate) mod strict_head_reservation;

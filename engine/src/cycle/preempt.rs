@@ -7,11 +7,12 @@ use crate::cycle::context::{Cycle, QUEUE_IN_TREE};
 use crate::cycle::head_ordering::Head;
 use crate::flavor::options::FlavorOptions;
 use crate::preemption::target::Target;
-use crate::quota::usage::RequestedUsage;
 use crate::state::nominations::PreemptsFor;
 use crate::workload::info::WorkloadPhase;
 use crate::workload::queue_order::QueueOrder;
 use crate::workload::shape::ClassId;
+
+pub(super) const HAS_OPTIONS: &str = "a class that is pending has flavor options";
 
 impl Cycle<'_> {
     /// Whether an earlier workload of the same queue would take the quota that targets free, without being
@@ -32,14 +33,14 @@ impl Cycle<'_> {
             self.remove_target(target);
         }
         let mut earlier = earlier.iter();
-        let benefits = earlier.any(|head| self.would_get(head).is_some());
+        let benefits = earlier.any(|head| self.would_get_any(head));
         for target in targets {
             self.restore_target(target);
         }
         benefits
     }
 
-    /// The first workload without reservation of each class of the same queue, if it comes before this one.
+    /// The first workload without reservation of each class of the same queue, if it comes before this one, in order.
     pub(super) fn earlier_heads(
         &self,
         ClassRef { node: queue, id }: &ClassRef,
@@ -60,32 +61,32 @@ impl Cycle<'_> {
             };
             let next = pending.next_of(id, self.progress.last_reserved.get(&class))?;
             let comes_before = (used(id), next) < own;
-            comes_before.then(|| Head {
-                class,
-                order: next.clone(),
+            comes_before.then(|| {
+                let order = next.clone();
+                ((used(id), next), Head { class, order })
             })
         };
-        Some(pending.classes().filter_map(|(id, _)| first(id)).collect())
+        let mut earlier: Vec<_> = pending.classes().filter_map(|(id, _)| first(id)).collect();
+        earlier.sort_unstable_by_key(|(place, _)| *place);
+        Some(earlier.into_iter().map(|(_, head)| head).collect())
     }
 
-    /// The usage that a workload would get at this moment, at once or later; none if nothing can be done for it.
-    pub(super) fn would_get(&mut self, Head { class, order }: &Head) -> Option<RequestedUsage> {
+    /// Whether something can be done for a workload at this moment, at once or later.
+    fn would_get_any(&mut self, Head { class, order }: &Head) -> bool {
         if self.is_blocked(class) {
-            return None;
+            return false;
         }
         let found = self.options(class);
-        self.check(
-            found.is_some(),
-            "a class that is pending has flavor options",
-        );
-        let (options, shape) = found?;
+        self.check(found.is_some(), HAS_OPTIONS);
+        let Some((options, shape)) = found else {
+            return false;
+        };
         let FlavorOptions::Slots(slots) = &*options else {
             // No flavor suits it, whatever the usage.
-            return None;
+            return false;
         };
         let policy = self.policy(class.node);
-        let result = self.assign(class, slots, &shape, order, policy)?;
-        Some(result.requested().clone())
+        self.assign(class, slots, &shape, order, policy).is_some()
     }
 
     /// Removes a target from the planned view; it is no candidate any more.

@@ -94,6 +94,10 @@ pub(crate) fn flavor_options(
                 group: number,
             };
             if choices.is_empty() {
+                // Without pods it needs none.
+                if pod_set.count == 0 {
+                    continue;
+                }
                 return FlavorOptions::None(NoAssignment::NoFlavor(place));
             }
             slots.push(Slot { place, choices });

@@ -185,7 +185,7 @@ pub(super) fn are_all(
 }
 
 /// Whether each of these amounts is available at this moment, in all views.
-fn is_available_now(
+pub(crate) fn is_available_now(
     quota: &QuotaTree,
     (node, borrowing): (NodeId, Borrowing),
     requested: &RequestedUsage,

@@ -34,6 +34,20 @@ impl Target {
         }
     }
 
+    /// Removes its usage from the present view, as if it had stopped.
+    pub(crate) fn stop(&self, quota: &mut QuotaTree) {
+        for (cell, used) in &*self.usage {
+            quota.remove_usage(View::Now, self.candidate.node, *cell, used.total);
+        }
+    }
+
+    /// The reverse of [`Target::stop`].
+    pub(crate) fn undo_stop(&self, quota: &mut QuotaTree) {
+        for (cell, used) in &*self.usage {
+            quota.add_usage(View::Now, self.candidate.node, *cell, used.total);
+        }
+    }
+
     /// Whether it [uses borrowed quota](uses_borrowed_quota).
     pub(crate) fn uses_borrowed_quota(
         &self,

@@ -5,6 +5,7 @@ use crate::preemption::candidate_ordering::Candidate;
 use crate::preemption::candidates::{could_reclaim_beyond, own_candidates};
 use crate::preemption::classical::{search_by_priority, search_in_order};
 use crate::preemption::fair_sharing::search_by_shares;
+use crate::preemption::fill_back::fill_back;
 use crate::preemption::preemptor::Preemptor;
 use crate::preemption::snapshot::PreemptionSnapshot;
 use crate::preemption::target::Target;
@@ -71,7 +72,23 @@ pub(crate) fn find_targets(
             break;
         }
     }
-    best
+    best.map(|found| spare_own(quota, &preemptor, found))
+}
+
+/// Drops the own targets beside which the preemptor fits once the others are gone. They were only to go for the right to
+/// reclaim, and would return at once: so own workloads that it may preempt do not count against that right.
+fn spare_own(
+    quota: &mut QuotaTree,
+    preemptor: &Preemptor<'_>,
+    mut found: Vec<Target>,
+) -> Vec<Target> {
+    for target in &found {
+        target.remove_usage(quota);
+    }
+    fill_back(quota, &mut found, |quota, restored, _| {
+        restored.is_own() && preemptor.fits(quota)
+    });
+    found
 }
 
 fn strategies(

@@ -1,16 +1,17 @@
 //! What holds when one workload comes that may get several combinations of flavors, for its pod sets and resource groups:
 //! whoever fits its nominal quota in any, and may reclaim, gets it; nobody is evicted where others fit without, nobody of
-//! its own queue where those of other queues suffice; and nobody is evicted for it a second time.
+//! its own queue where those of other queues suffice, and nobody who is back at once; and nobody is evicted for it a
+//! second time.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 use sluice_engine::{
-    Admission, Amount, ClusterQueue, ClusterQueueName, Decision, Engine, Event, FairPreemption,
-    Flavor, FlavorFungibility, FlavorName, FlavorQuotas, LocalQueue, LocalQueueKey, PodSet,
-    PodSetAssignment, Preemption, Quota, ReclaimWithinCohort, ResourceGroup, ResourceName,
-    Settings, Time, WhenCanBorrow, WhenCanPreempt, WithinClusterQueue, Workload, WorkloadId,
-    WorkloadState,
+    Admission, Amount, BorrowWithinCohort, ClusterQueue, ClusterQueueName, Cohort, Decision,
+    Engine, Event, EvictReason, FairPreemption, Flavor, FlavorFungibility, FlavorName,
+    FlavorPreference, FlavorQuotas, LocalQueue, LocalQueueKey, PodSet, PodSetAssignment,
+    Preemption, Quota, ReclaimWithinCohort, ResourceGroup, ResourceName, Settings, Time,
+    WhenCanBorrow, WhenCanPreempt, WithinClusterQueue, Workload, WorkloadId, WorkloadState,
 };
 
 use crate::histories::worlds::any_of;
@@ -37,7 +38,10 @@ struct Scene {
     is_split: bool,
     /// For each queue, what it has of each flavor.
     queues: Vec<[Amounts; 2]>,
+    /// The cohort of each: each is within the one before.
+    cohorts: [usize; 3],
     own: WithinClusterQueue,
+    borrow: BorrowWithinCohort,
     fungibility: FlavorFungibility,
     holders: Vec<Holder>,
     /// What each pod set requests, and the only flavor that suits it.
@@ -56,13 +60,25 @@ fn scenes() -> impl Strategy<Value = Scene> {
     let fungibility = (
         any_of([WhenCanBorrow::MayStopSearch, WhenCanBorrow::TryNextFlavor]),
         any_of([WhenCanPreempt::MayStopSearch, WhenCanPreempt::TryNextFlavor]),
+        any_of([
+            FlavorPreference::BorrowingOverPreemption,
+            FlavorPreference::PreemptionOverBorrowing,
+        ]),
     );
     let fungibility =
-        fungibility.prop_map(|(when_can_borrow, when_can_preempt)| FlavorFungibility {
-            when_can_borrow,
-            when_can_preempt,
-            ..FlavorFungibility::default()
-        });
+        fungibility.prop_map(
+            |(when_can_borrow, when_can_preempt, preference)| FlavorFungibility {
+                when_can_borrow,
+                when_can_preempt,
+                preference,
+            },
+        );
+    let borrow = any_of([
+        BorrowWithinCohort::Never,
+        BorrowWithinCohort::LowerPriority {
+            max_priority_threshold: None,
+        },
+    ]);
     let amounts = |most: i128| [0..most, 0..most];
     let holder = (0..3usize, 0..2usize, amounts(4), 0..4i32);
     let holder = holder.prop_map(|(queue, flavor, uses, priority)| Holder {
@@ -75,17 +91,28 @@ fn scenes() -> impl Strategy<Value = Scene> {
     let pod_set = (amounts(4), proptest::option::weighted(0.4, 0..2usize));
     (
         (proptest::option::weighted(0.5, strategies), any::<bool>()),
-        proptest::collection::vec(queue, 3),
-        (own, fungibility),
+        (
+            proptest::collection::vec(queue, 3),
+            [0..3usize, 0..3usize, 0..3usize],
+        ),
+        (own, borrow, fungibility),
         proptest::collection::vec(holder, 1..9),
         proptest::collection::vec(pod_set, 1..4),
     )
         .prop_map(
-            |((fair, is_split), queues, (own, fungibility), holders, pod_sets)| Scene {
+            |(
+                (fair, is_split),
+                (queues, cohorts),
+                (own, borrow, fungibility),
+                holders,
+                pod_sets,
+            )| Scene {
                 fair,
                 is_split,
                 queues,
+                cohorts,
                 own,
+                borrow,
                 fungibility,
                 holders,
                 pod_sets,
@@ -132,8 +159,8 @@ impl Scene {
         self.groups().into_iter().map(group).collect()
     }
 
-    /// What an engine is told, if the first queue may preempt by these rules.
-    fn events(&self, rules: Preemption) -> Vec<Event> {
+    /// What an engine is told, if the first queue may preempt by these rules, and the others by those.
+    fn events(&self, rules: Preemption, others: Preemption) -> Vec<Event> {
         let flavor = |name: &str| {
             Event::UpsertFlavor(Flavor {
                 name: name.into(),
@@ -143,12 +170,19 @@ impl Scene {
             })
         };
         let mut events: Vec<Event> = FLAVORS.into_iter().map(flavor).collect();
+        let cohort = |number: usize| format!("c{number}").as_str().into();
+        events.extend((0..3usize).map(|number| {
+            Event::UpsertCohort(Cohort {
+                parent: number.checked_sub(1).map(cohort),
+                ..Cohort::new(format!("c{number}").as_str().into())
+            })
+        }));
         for (index, has) in self.queues.iter().enumerate() {
             let name = ClusterQueueName::from(format!("q{index}").as_str());
             events.push(Event::UpsertClusterQueue(ClusterQueue {
-                cohort: Some("c".into()),
+                cohort: Some(cohort(self.cohorts[index])),
                 resource_groups: self.resource_groups(has),
-                preemption: rules,
+                preemption: if index == 0 { rules } else { others },
                 fungibility: self.fungibility,
                 ..ClusterQueue::new(name.clone())
             }));
@@ -213,8 +247,14 @@ impl Scene {
         Preemption {
             within_cluster_queue: self.own,
             reclaim_within_cohort: ReclaimWithinCohort::Any,
-            ..Preemption::default()
+            borrow_within_cohort: self.borrow,
         }
+    }
+
+    /// Whether its queue tries all flavors before others are evicted.
+    fn rather_borrows(&self) -> bool {
+        self.fungibility.when_can_preempt == WhenCanPreempt::TryNextFlavor
+            && self.fungibility.preference == FlavorPreference::BorrowingOverPreemption
     }
 
     /// Whether it fits the nominal quota of its queue in any combination of flavors, beside what that queue has admitted
@@ -256,15 +296,61 @@ impl Scene {
         })
     }
 
-    /// Who is evicted, decision by decision, each carried out before the next; and whether the workload is admitted.
-    fn outcome(&self, rules: Preemption) -> (Vec<BTreeSet<WorkloadId>>, bool) {
+    fn engine(&self, events: &[Event]) -> Engine {
         let mut engine = Engine::new(Settings {
             fair_sharing: self.fair.clone(),
             ..Settings::new(Amount::new(1))
         });
-        for event in self.events(rules) {
-            engine.apply(event);
+        for event in events {
+            engine.apply(event.clone());
         }
+        engine
+    }
+
+    /// All that is decided if only the first queue may preempt, and those evicted wait again; and what comes of it.
+    fn played(&self) -> (Vec<Vec<Decision>>, Engine) {
+        let events = self.events(self.rules(), Preemption::default());
+        let mut engine = self.engine(&events);
+        let workloads = events.into_iter().filter_map(|event| match event {
+            Event::UpsertWorkload(workload) => Some((workload.id.clone(), workload)),
+            _ => None,
+        });
+        let workloads: BTreeMap<WorkloadId, Workload> = workloads.collect();
+        let mut played = Vec::new();
+        for now in 100..200 {
+            let decisions = engine.decide(Time::from_millis(now));
+            if decisions.is_empty() {
+                return (played, engine);
+            }
+            for decision in &decisions {
+                let (id, states) = match decision {
+                    Decision::Admit { id, admission } => {
+                        (id, vec![WorkloadState::Admitted(admission.clone())])
+                    }
+                    Decision::Evict { id, reason } => {
+                        let EvictReason::Preempted { by, .. } = reason else {
+                            panic!("evicted for {reason:?}")
+                        };
+                        let admission = engine.admission(id).unwrap().clone();
+                        let evicting = WorkloadState::Evicting(admission, Some(by.clone()));
+                        (id, vec![evicting, WorkloadState::Pending])
+                    }
+                };
+                for state in states {
+                    engine.apply(Event::UpsertWorkload(Workload {
+                        state,
+                        ..workloads[id].clone()
+                    }));
+                }
+            }
+            played.push(decisions);
+        }
+        panic!("no rest");
+    }
+
+    /// Who is evicted, decision by decision, each carried out before the next; and whether the workload is admitted.
+    fn outcome(&self, rules: Preemption) -> (Vec<BTreeSet<WorkloadId>>, bool) {
+        let mut engine = self.engine(&self.events(rules, rules));
         let mut evicted = Vec::new();
         for now in 100..200 {
             let mut gone = BTreeSet::new();
@@ -285,6 +371,17 @@ impl Scene {
             evicted.push(gone);
         }
         panic!("no rest");
+    }
+}
+
+/// For whom somebody is evicted.
+fn preemptor(decision: &Decision) -> Option<&str> {
+    match decision {
+        Decision::Evict {
+            reason: EvictReason::Preempted { by, .. },
+            ..
+        } => Some(by.as_str()),
+        _ => None,
     }
 }
 
@@ -321,7 +418,7 @@ proptest! {
     #[test]
     fn nobody_is_evicted_if_the_workload_fits_in_other_flavors(scene in scenes()) {
         let (_, fits) = scene.outcome(Preemption::default());
-        if fits && scene.fungibility.when_can_preempt == WhenCanPreempt::TryNextFlavor {
+        if fits && scene.rather_borrows() {
             let (evicted, is_admitted) = scene.outcome(scene.rules());
             prop_assert!(is_admitted && evicted.is_empty(), "evicted {evicted:?}");
         }
@@ -335,6 +432,35 @@ proptest! {
     }
 
     #[test]
+    fn nobody_is_evicted_who_is_back_at_once(scene in scenes()) {
+        let (played, engine) = scene.played();
+        let evicted_for_it = |decision: &Decision| preemptor(decision) == Some("j");
+        for decided in &played {
+            let starts = |decision: &Decision| {
+                matches!(decision, Decision::Admit { id, .. } if id.as_str() == "j")
+            };
+            let is_at_once = decided.iter().any(starts) && decided.iter().any(evicted_for_it);
+            prop_assert!(!is_at_once, "it starts before those have left: {played:?}");
+        }
+        // Those evicted may preempt others in turn, once they wait again.
+        let mut preemptors = played.iter().flatten().filter_map(preemptor);
+        if preemptors.all(|by| by == "j") {
+            for (index, holder) in scene.holders.iter().enumerate() {
+                let id = WorkloadId::from(format!("h{index}"));
+                let is_evicted = |decision: &Decision| {
+                    matches!(decision, Decision::Evict { id: evicted, .. } if *evicted == id)
+                };
+                let is_back = engine.admission(&id).is_some_and(|admission| {
+                    let mut flavors = admission.pod_sets.iter().flat_map(|set| set.flavors.values());
+                    flavors.all(|flavor| flavor.as_str() == FLAVORS[holder.flavor])
+                });
+                let was_evicted = played.iter().flatten().any(is_evicted);
+                prop_assert!(!(was_evicted && is_back), "{id} is back: {played:?}");
+            }
+        }
+    }
+
+    #[test]
     fn nobody_of_its_own_queue_is_evicted_where_others_suffice(scene in scenes()) {
         let mut scene = scene;
         // Of several slots, each has the best for itself.
@@ -345,7 +471,7 @@ proptest! {
             ..scene.rules()
         };
         let (_, others_suffice) = scene.outcome(others);
-        if others_suffice && scene.fungibility.when_can_preempt == WhenCanPreempt::TryNextFlavor {
+        if others_suffice && scene.rather_borrows() {
             let (evicted, is_admitted) = scene.outcome(scene.rules());
             let is_own = |id: &WorkloadId| {
                 scene.holders[id.as_str()[1..].parse::<usize>().unwrap()].queue == 0

@@ -136,14 +136,6 @@ impl Scene<'_> {
         !matches!(verdict, AssignmentResult::No)
     }
 
-    /// What a workload would get, at once or later.
-    pub(crate) fn would_get(&self, queue: &ClusterQueue, workload: &Workload) -> Option<Charge> {
-        match self.verdict(queue, workload, &mut Tally::default()) {
-            AssignmentResult::Now(way) | AssignmentResult::Later(way, _) => Some(way.charge),
-            AssignmentResult::No | AssignmentResult::Keep(..) => None,
-        }
-    }
-
     /// What is left for the least of a workload that blocks its queue: of its queue's own; or, if all of that is too little,
     /// of what it would borrow, too, and then all of that. None if nothing is left, or it has no right to it.
     pub(crate) fn left_for(
@@ -282,22 +274,6 @@ impl Scene<'_> {
         };
         let way = lacks_least(left, ways)?;
         let victims = self.victims(queue, workload, &way.charge, tally)?;
-        let holder = |victim: &Target| {
-            let mut holders = self.holders.iter();
-            holders.find(|holder| holder.id == victim.id).unwrap()
-        };
-        let left = (victims.iter().map(holder)).fold(self.planned.clone(), |left, gone| {
-            left.without(gone.queue, &gone.charge)
-        });
-        // Whoever has only to go so that others may be had go would be back at once.
-        let mut own = (victims.iter().map(holder)).filter(|holder| holder.queue == node);
-        let would_return = own.any(|own| {
-            let left = left.with(node, &own.charge);
-            self.has_room(workload, &left, node, &way.charge)
-        });
-        if would_return && !std::ptr::eq(view, self.planned) {
-            return None;
-        }
         Some(AssignmentResult::Later(way, victims))
     }
 
@@ -350,11 +326,7 @@ impl Scene<'_> {
             };
             for (index, wanted) in groups {
                 let group = &queue.resource_groups[index];
-                let flavors = group.flavors.iter().filter(|flavor| {
-                    wanted.keys().all(|r| flavor.resources.contains_key(r))
-                        && self.matches(group, &self.flavors[&flavor.name], pod_set)
-                });
-                let flavors: Vec<&FlavorName> = flavors.map(|flavor| &flavor.name).collect();
+                let flavors = self.suiting(group, &wanted, pod_set);
                 let with = |way: Assignment| {
                     let of = |flavor: &&FlavorName| {
                         let mut way = way.clone();
@@ -378,16 +350,7 @@ impl Scene<'_> {
     /// Of all ways to give it flavors the first for which there is room now, or else will be.
     fn in_any_way(&self, queue: &ClusterQueue, workload: &Workload) -> Option<Assignment> {
         let node = self.tree.queue(&queue.name).unwrap();
-        self.first_with_room(workload, node, self.ways(queue, workload))
-    }
-
-    /// The first of these ways for which there is room now, or else will be.
-    fn first_with_room(
-        &self,
-        workload: &Workload,
-        node: usize,
-        mut ways: Vec<Assignment>,
-    ) -> Option<Assignment> {
+        let mut ways = self.ways(queue, workload);
         ways.retain(|way| self.has_room(workload, self.planned, node, &way.charge));
         for way in &mut ways {
             way.fits_now = self.has_room(workload, self.now, node, &way.charge)
@@ -405,10 +368,80 @@ impl Scene<'_> {
         may_preempt: bool,
         tally: &mut Tally,
     ) -> AssignmentResult {
-        match self.slot_by_slot(queue, workload, may_preempt, tally) {
+        let found = match self.slot_by_slot(queue, workload, may_preempt, tally) {
             AssignmentResult::No if may_preempt => self.by_other_ways(queue, workload, tally),
             found => found,
+        };
+        match found {
+            AssignmentResult::Later(way, victims) if !victims.is_empty() && !self.is_promised => {
+                self.without_needless(queue, workload, (way, victims), tally)
+            }
+            found => found,
         }
+    }
+
+    /// Nobody goes who needn't for the flavors that it gets once all have gone.
+    fn without_needless(
+        &self,
+        queue: &ClusterQueue,
+        workload: &Workload,
+        (mut way, mut victims): (Assignment, Vec<Target>),
+        tally: &mut Tally,
+    ) -> AssignmentResult {
+        let node = self.tree.queue(&queue.name).unwrap();
+        let without = |view: &View, gone: &[Target]| {
+            let gone = |holder: &&Holder| gone.iter().any(|victim| victim.id == holder.id);
+            let gone = self.holders.iter().filter(gone);
+            gone.fold(view.clone(), |view, gone| {
+                view.without(gone.queue, &gone.charge)
+            })
+        };
+        let then = |now: &View, planned: &View| {
+            let scene = Scene {
+                now,
+                planned,
+                is_promised: true,
+                ..*self
+            };
+            scene.slot_by_slot(queue, workload, false, &mut Tally::default())
+        };
+        loop {
+            let planned = without(self.planned, &victims);
+            let (AssignmentResult::Now(anew) | AssignmentResult::Later(anew, _)) =
+                then(&without(self.now, &victims), &planned)
+            else {
+                break;
+            };
+            if anew.charge == way.charge {
+                break;
+            }
+            way = anew;
+            let before = victims.len();
+            for index in (0..before).rev() {
+                let mut fewer = victims.clone();
+                fewer.remove(index);
+                let left = without(self.planned, &fewer);
+                if self.has_room(workload, &left, node, &way.charge) {
+                    victims = fewer;
+                }
+            }
+            tally.needless += u64::from(victims.len() < before);
+            if victims.is_empty() {
+                return match then(self.now, self.planned) {
+                    AssignmentResult::No => AssignmentResult::Later(way, victims),
+                    found => found,
+                };
+            }
+        }
+        // What it would get at once then, it may have anyway.
+        if let AssignmentResult::Now(found) = then(self.now, &without(self.planned, &victims))
+            && self.has_room(workload, self.planned, node, &found.charge)
+            && !self.takes_what_is_kept(node, &found.charge)
+        {
+            tally.needless += 1;
+            return AssignmentResult::Now(found);
+        }
+        AssignmentResult::Later(way, victims)
     }
 
     fn slot_by_slot(
@@ -469,7 +502,7 @@ impl Scene<'_> {
         }
     }
 
-    /// The first way within what is its queue's own, for one that would borrow and for whom others have left.
+    /// What it gets of what is its queue's own, if it would borrow and others have left for it.
     fn own_for_promised(
         &self,
         queue: &ClusterQueue,
@@ -489,11 +522,10 @@ impl Scene<'_> {
         {
             return None;
         }
-        let own: Vec<Assignment> = ways
-            .into_iter()
-            .filter(|way| self.tree.borrows_from(self.planned, node, &way.charge) == 0)
-            .collect();
-        self.first_with_room(workload, node, own)
+        match self.slot_by_slot(queue, &thrifty(workload), false, &mut Tally::default()) {
+            AssignmentResult::Now(own) | AssignmentResult::Later(own, _) => Some(own),
+            AssignmentResult::No | AssignmentResult::Keep(..) => None,
+        }
     }
 
     /// Who has to go to make room for this, and whether that is as it should be.
@@ -505,8 +537,7 @@ impl Scene<'_> {
         tally: &mut Tally,
     ) -> Option<Vec<Target>> {
         let wanting = self.wanting(queue, workload, charge);
-        let found = wanting.victims(tally);
-        wanting.check(found.as_deref(), self.subsets_of_max);
+        let found = wanting.victims(self.subsets_of_max, tally);
         let fits = self.tree.all_fit(self.planned, wanting.queue, charge);
         tally.for_nominal += u64::from(fits && found.is_some());
         found
@@ -575,11 +606,7 @@ impl Scene<'_> {
         if !self.covers(queue, workload) {
             return AssignmentResult::No;
         }
-        let mut thrifty = workload.clone();
-        for pod_set in &mut thrifty.pod_sets {
-            pod_set.borrowing = Borrowing::Forbidden;
-        }
-        let own = least_reduction(&thrifty, 0, |reduced| {
+        let own = least_reduction(&thrifty(workload), 0, |reduced| {
             match self.whole(queue, reduced, false, tally) {
                 AssignmentResult::No => None,
                 verdict => Some(verdict),
@@ -618,22 +645,12 @@ impl Scene<'_> {
             for (index, wanted) in self.by_group(queue, pod_set)? {
                 let group = &queue.resource_groups[index];
                 let mut ways = Vec::new();
-                for flavor in &group.flavors {
-                    let listed = wanted.keys().all(|r| flavor.resources.contains_key(r));
-                    if !listed || !self.matches(group, &self.flavors[&flavor.name], pod_set) {
-                        continue;
-                    }
-                    let charge = self.charge(&flavor.name, &wanted, &found.charge);
-                    ways.extend(self.way(
-                        queue,
-                        workload,
-                        &flavor.name,
-                        charge,
-                        may_preempt,
-                        tally,
-                    ));
+                for flavor in self.suiting(group, &wanted, pod_set) {
+                    let charge = self.charge(flavor, &wanted, &found.charge);
+                    ways.extend(self.way(queue, workload, flavor, charge, may_preempt, tally));
                     if ways.last().is_some_and(|way| stops(queue, way)) {
-                        tally.stopped_early += u64::from(group.flavors.last() != Some(flavor));
+                        let last = group.flavors.last().map(|last| &last.name);
+                        tally.stopped_early += u64::from(last != Some(flavor));
                         break;
                     }
                 }
@@ -653,7 +670,8 @@ impl Scene<'_> {
         Some(found)
     }
 
-    /// What a pod set asks for, by resource group; none if there is no group for something.
+    /// What a pod set asks for, by resource group; none if there is no group for something, or no flavor for its pods. Where
+    /// it has no pods it needs no flavor.
     fn by_group(
         &self,
         queue: &ClusterQueue,
@@ -673,7 +691,29 @@ impl Scene<'_> {
                 None => return None,
             }
         }
+        let suits = |(index, wanted): (&usize, &BTreeMap<ResourceName, i128>)| {
+            let group = &queue.resource_groups[*index];
+            !self.suiting(group, wanted, pod_set).is_empty()
+        };
+        if pod_set.count > 0 {
+            return wanted.iter().all(suits).then_some(wanted);
+        }
+        wanted.retain(|index, wanted| suits((index, wanted)));
         Some(wanted)
+    }
+
+    /// The flavors of a group that suit a pod set.
+    fn suiting<'a>(
+        &self,
+        group: &'a ResourceGroup,
+        wanted: &BTreeMap<ResourceName, i128>,
+        pod_set: &PodSet,
+    ) -> Vec<&'a FlavorName> {
+        let flavors = group.flavors.iter().filter(|flavor| {
+            wanted.keys().all(|r| flavor.resources.contains_key(r))
+                && self.matches(group, &self.flavors[&flavor.name], pod_set)
+        });
+        flavors.map(|flavor| &flavor.name).collect()
     }
 
     fn is_ignored(queue: &ClusterQueue, resource: &ResourceName) -> bool {
@@ -793,6 +833,15 @@ impl Scene<'_> {
                     || tolerations().any(|toleration| toleration.key.as_ref() == Some(&taint.key))
             })
     }
+}
+
+/// A workload that may not borrow.
+fn thrifty(workload: &Workload) -> Workload {
+    let mut thrifty = workload.clone();
+    for pod_set in &mut thrifty.pod_sets {
+        pod_set.borrowing = Borrowing::Forbidden;
+    }
+    thrifty
 }
 
 /// A workload with no more pods than have to be.

@@ -23,10 +23,11 @@ pub(crate) struct Tally {
     /// Decisions in which someone holds quota who was preempted in this round, and can't be again.
     pub(crate) protected: u64,
     pub(crate) another_would_gain: u64,
-    /// Those who got, or got not, what was left for them.
+    /// Those who got what was left for them.
     pub(crate) promise_kept: u64,
-    pub(crate) promise_broken: u64,
-    /// One that came before in its queue could be served as well without.
+    /// One that came before in its queue had its turn first.
+    pub(crate) earlier_served: u64,
+    /// Such a one could be served as well without.
     pub(crate) promise_kept_before_others: u64,
     /// The place of one that was taken on a promise could not be recorded.
     pub(crate) promised_again: u64,
@@ -45,6 +46,10 @@ pub(crate) struct Tally {
     /// Others go, or are waited for, so that there is room for the least of one.
     pub(crate) least_waits: u64,
     pub(crate) spared: u64,
+    /// One of its own queue would have gone for the right to take something back, and needn't.
+    pub(crate) own_spared: u64,
+    /// Some who would have gone needn't, for the flavors that one gets in the end.
+    pub(crate) needless: u64,
     pub(crate) second_strategy: u64,
     /// Some went only so that nothing is borrowed; or one waited so that another one need not borrow.
     pub(crate) for_nominal: u64,
@@ -80,7 +85,7 @@ impl Tally {
         counts!(
             admitted admitted_borrowing admitted_in_part later_for_nothing later_with_victims parked
             own reclaimed while_borrowing by_share stopped timed_out several_victims protected another_would_gain promise_kept
-            promise_broken promise_kept_before_others promised_again least_grows spared kept_in_part kept_to_borrow any_way taken_back with_own least_waits
+            earlier_served promise_kept_before_others promised_again least_grows spared own_spared needless kept_in_part kept_to_borrow any_way taken_back with_own least_waits
             second_strategy for_nominal nominal_kept stopped_early by_grade preempt_beats_borrowing
             borrowing_beats_preempt shares_decide standings_decide queue_full backing_off second_pass
             never_fits lacking one_less one_less_together have_to_end
@@ -97,7 +102,7 @@ impl Tally {
         add!(
             admitted admitted_borrowing admitted_in_part later_for_nothing later_with_victims parked
             own reclaimed while_borrowing by_share stopped timed_out several_victims protected another_would_gain promise_kept
-            promise_broken promise_kept_before_others promised_again least_grows spared kept_in_part kept_to_borrow any_way taken_back with_own least_waits
+            earlier_served promise_kept_before_others promised_again least_grows spared own_spared needless kept_in_part kept_to_borrow any_way taken_back with_own least_waits
             second_strategy for_nominal nominal_kept stopped_early by_grade preempt_beats_borrowing
             borrowing_beats_preempt shares_decide standings_decide queue_full backing_off second_pass
             never_fits lacking one_less one_less_together have_to_end

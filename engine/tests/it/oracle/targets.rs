@@ -70,7 +70,39 @@ use PreemptionRight::{
 
 impl<'a> Preemptor<'a> {
     /// Who has to go; none if there is no way. Of several ways the first that costs the own queue least.
-    pub(crate) fn victims(&self, tally: &mut Tally) -> Option<Vec<Target>> {
+    pub(crate) fn victims(&self, candidates_max: usize, tally: &mut Tally) -> Option<Vec<Target>> {
+        let found = self.enough_victims(tally);
+        let all = found
+            .clone()
+            .map(|all| all.into_iter().map(Candidate::victim).collect::<Vec<_>>());
+        self.check(all.as_deref(), candidates_max);
+        let found = self.without_own_beside_whom_it_fits(&found?, tally);
+        Some(found.into_iter().map(Candidate::victim).collect())
+    }
+
+    /// Of its own queue nobody has to go who would be back at once: beside whom there is room once the others have gone.
+    fn without_own_beside_whom_it_fits(
+        &self,
+        found: &[Candidate<'a>],
+        tally: &mut Tally,
+    ) -> Vec<Candidate<'a>> {
+        let mut spared = found.to_vec();
+        for own in found
+            .iter()
+            .rev()
+            .filter(|candidate| candidate.sides.is_none())
+        {
+            let mut fewer = spared.clone();
+            fewer.retain(|candidate| !candidate.is(own));
+            if self.has_room(&self.left(&fewer), self.charge) {
+                spared = fewer;
+            }
+        }
+        tally.own_spared += u64::from(spared.len() < found.len());
+        spared
+    }
+
+    fn enough_victims(&self, tally: &mut Tally) -> Option<Vec<Candidate<'a>>> {
         let mut ways = Vec::new();
         if self.rules.reclaim_within_cohort == ReclaimWithinCohort::Never {
             ways.push(self.classic_of(&self.own(), None, tally));
@@ -100,8 +132,7 @@ impl<'a> Preemptor<'a> {
             own.reverse();
             own
         };
-        let found = ways.into_iter().flatten().min_by_key(cost)?;
-        Some(found.into_iter().map(Candidate::victim).collect())
+        ways.into_iter().flatten().min_by_key(cost)
     }
 
     fn contested(&self) -> Vec<usize> {
@@ -552,7 +583,7 @@ impl<'a> Preemptor<'a> {
 
     /// What must be true of the answer, whatever way it was found, by trying every subset of the
     /// candidates. Says nothing if there are too many.
-    pub(crate) fn check(&self, found: Option<&[Target]>, candidates_max: usize) {
+    fn check(&self, found: Option<&[Target]>, candidates_max: usize) {
         let (own, foreign) = (self.own(), self.any_foreign());
         if own.len() + foreign.len() > candidates_max {
             return;

@@ -133,8 +133,8 @@ fn nominal_quota_that_own_jobs_use_is_taken_back_from_them_too() {
 
 #[test]
 fn no_own_job_is_preempted_that_would_return_at_once() {
-    // Without `low` the queue would be within its nominal memory, and could reclaim CPUs of `spot`. But with `j` in there
-    // would be memory for `low` again.
+    // Without `low` the queue would be within its nominal memory, and so it may reclaim CPUs of `spot`. But with `j` in
+    // there is memory for `low`, too.
     check(
         "queue q in=c own=newer reclaim=any default.cpu=1 default.memory=3 spot.cpu=4 spot.memory=4
          queue o in=c default.cpu=3 default.memory=4 spot.cpu=1 spot.memory=1
@@ -143,8 +143,76 @@ fn no_own_job_is_preempted_that_would_return_at_once() {
          held m q priority=1 default.memory=3
          held low q default.memory=2
          job j q priority=2 memory=3 / cpu=3 memory=2
-         decide =>",
+         decide => !b(reclaim) !m(own)
+         gone b
+         gone m
+         decide => j",
     );
+}
+
+/// What is taken when the targets have stopped needs no targets if it would have fitted without.
+#[test]
+fn nobody_is_evicted_for_one_that_then_gets_what_was_unused_anyway() {
+    check(
+        "queue q in=c reclaim=any borrow=lower preempt-first default.cpu=1 spot.cpu=4 | default.memory=1
+         queue o in=c default.cpu=3
+         job b o cpu=4
+         rest => b
+         job j q priority=1 cpu=2 memory=1
+         decide => j
+         flavors j => 0.cpu=spot 0.memory=default",
+    );
+    check(
+        "queue q in=c own=lower reclaim=any borrow=lower preempt-first default.cpu=1/3 spot.cpu=4 | default.memory=1
+         queue l in=c default.cpu=3
+         job a q cpu=2
+         job b q cpu=2
+         rest => a b
+         job j q priority=1 cpu=2 memory=1
+         rest => j
+         flavors j => 0.cpu=spot 0.memory=default",
+    );
+    // It prefers to preempt. But while `own` is being evicted, it would start beside it at once in other flavors.
+    check(
+        "cohort c default.cpu=2 spot.cpu=2
+         queue q in=c own=lower next-flavor rather-preempt default.cpu=6 spot.cpu=4
+         held a q priority=5 default.cpu=1
+         held own q default.cpu=6
+         held b q priority=5 spot.cpu=2
+         job j q priority=9 cpu=1 / cpu=2
+         decide => j
+         flavors j => 0.cpu=default 1.cpu=spot",
+    );
+}
+
+/// Each slot has targets as if those of the slots before it stayed. Once they have stopped, the flavors are assigned anew.
+#[test]
+fn nobody_is_evicted_for_a_flavor_that_the_other_targets_make_unneeded() {
+    for fair in ["", "fair"] {
+        check(&format!(
+            "{fair}
+             queue q in=c own=lower reclaim=any default.cpu=4 | default.memory=4 spot.memory=4
+             queue o in=c spot.memory=0
+             job low q cpu=4 memory=4
+             job b o memory=4
+             rest => low b
+             job j q priority=1 cpu=4 memory=4
+             rest => !low(own) j
+             flavors j => 0.cpu=default 0.memory=default
+             flavors b => 0.memory=spot"
+        ));
+        check(&format!(
+            "{fair}
+             queue q in=c own=lower reclaim=any default.cpu=4 spot.cpu=2
+             queue o in=c spot.cpu=0
+             job low q cpu=4
+             job b o cpu=2
+             rest => low b
+             job j q priority=1 cpu=2 / cpu=2
+             rest => !low(own) j
+             flavors j => 0.cpu=default 1.cpu=default"
+        ));
+    }
 }
 
 #[test]

@@ -295,6 +295,72 @@ fn one_before_it_that_would_get_some_of_the_quota_comes_first() {
     );
 }
 
+/// What it gets is not lost to the evicted, who would return first by nominal quota.
+#[test]
+fn one_before_it_that_needs_some_of_the_quota_has_its_turn_before_other_queues() {
+    check(
+        "cohort c default.cpu=1
+         queue q in=c reclaim=any default.cpu=2
+         queue o in=c default.cpu=2
+         job b1 o priority=10 cpu=2
+         job b2 o priority=9 cpu=2
+         rest => b1 b2
+         job n q cpu=2
+         decide => !b2(reclaim)
+         evicting b2
+         job e q priority=5 cpu=3
+         pend b2
+         decide => e",
+    );
+    // What it leaves is still for the nominated one.
+    check(
+        "queue q in=c reclaim=any default.cpu=2 default.memory=2
+         queue o in=c default.cpu=2 default.memory=2
+         job b1 o priority=10 cpu=2
+         job b2 o priority=9 cpu=2
+         rest => b1 b2
+         job n q cpu=2 memory=1
+         decide => !b2(reclaim)
+         evicting b2
+         job e q priority=5 memory=3
+         pend b2
+         decide => e n",
+    );
+    check(
+        "fair
+         queue q in=c reclaim=any default.cpu=4 default.memory=0
+         queue o in=c default.cpu=4 default.memory=4
+         job b1 o cpu=4
+         job b2 o cpu=4
+         rest => b1 b2
+         job n q cpu=4 memory=1
+         decide => !b2(reclaim)
+         evicting b2
+         job e q priority=1 memory=1
+         pend b2
+         decide => e n",
+    );
+}
+
+/// The second has to wait for the first anyway.
+#[test]
+fn one_behind_a_strict_head_takes_nothing_from_a_nominated_one() {
+    check(
+        "queue q in=c strict reclaim=any default.cpu=2
+         queue o in=c default.cpu=2
+         job b1 o priority=10 cpu=2
+         job b2 o priority=9 cpu=2
+         rest => b1 b2
+         job n q cpu=2
+         decide => !b2(reclaim)
+         evicting b2
+         job head q priority=9 cpu=4
+         job e q priority=5 cpu=2 tolerate=z
+         pend b2
+         decide => n",
+    );
+}
+
 #[test]
 fn one_before_it_that_gets_more_pods_with_the_quota_has_it() {
     check(

@@ -398,3 +398,35 @@ fn whoever_preempts_for_its_fewest_pods_takes_nothing_that_was_freed_for_another
          decide => j1 j2",
     );
 }
+
+/// They only stand in the way of the right to reclaim: beside this one they fit, so they would be back at once.
+#[test]
+fn own_jobs_that_it_may_preempt_do_not_count_against_the_right_to_reclaim() {
+    for fair in ["", "fair"] {
+        check(&format!(
+            "{fair}
+             queue q in=c own=lower reclaim=any default.cpu=4
+             queue o in=c default.cpu=4
+             job l1 q cpu=1
+             job l2 q cpu=1
+             job big o cpu=5
+             job s o priority=5 cpu=1
+             rest => s l1 l2 big
+             job j q priority=9 cpu=4
+             rest => !big(reclaim) j"
+        ));
+    }
+    // One that is not needed stays, one that is needed goes.
+    check(
+        "queue q in=c own=lower reclaim=any default.cpu=4
+         queue o in=c default.cpu=3
+         job l1 q cpu=2
+         job l2 q priority=1 cpu=1
+         rest => l2 l1
+         job big o cpu=2
+         job s o priority=5 cpu=2
+         rest => s big
+         job j q priority=9 cpu=4
+         rest => !big(reclaim) !l1(own) j",
+    );
+}

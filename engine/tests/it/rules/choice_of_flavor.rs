@@ -316,3 +316,22 @@ fn quota_is_rather_borrowed_from_the_cohort_nearby() {
     script("next-flavor", "spot");
     script("next-flavor rather-preempt", "spot");
 }
+
+/// A group of workers that is scaled to none, for example.
+#[test]
+fn a_pod_set_without_pods_needs_no_flavor() {
+    check(
+        "flavor default label=kind:a
+         queue q default.cpu=4
+         job j q cpu=1 / cpu=1 pods=0 select=kind:b
+         decide => j
+         flavors j => 0.cpu=default",
+    );
+    // With some it does, also if as many may be left out.
+    check(
+        "flavor default label=kind:a
+         queue q default.cpu=4
+         job j q cpu=1 / cpu=1 pods=1 min=0 select=kind:b
+         decide =>",
+    );
+}
