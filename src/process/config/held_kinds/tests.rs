@@ -9,8 +9,11 @@ use super::*;
 
 const RENDER: &str = include_str!("../../../../config/samples/render/render.yaml");
 
+/// The paths of files in a folder, with what they say.
+type Files<'a> = &'a [(&'a str, &'a str)];
+
 /// How many kinds are read of a folder with these files, or what is wrong.
-fn read_of(name: &str, files: &[(&str, &str)]) -> Result<usize, String> {
+fn read_of(name: &str, files: Files<'_>) -> Result<usize, String> {
     let folder = std::env::temp_dir().join(format!("sluice-{name}-{}", std::process::id()));
     for (file, text) in files {
         let path = folder.join(file);
@@ -39,7 +42,7 @@ fn a_role_is_in_the_file_of_its_job_kind_or_beside_it() {
         .map(|text| serde_saphyr::from_str(text).unwrap())
         .collect();
     let list = json!({"apiVersion": "v1", "kind": "List", "items": documents}).to_string();
-    let cases: [(&str, &[(&str, &str)]); 6] = [
+    let cases: [(&str, Files<'_>); 6] = [
         ("one-file", &[("render.yaml", RENDER)]),
         ("one-yml", &[("render.yml", RENDER)]),
         (
@@ -71,7 +74,7 @@ fn a_job_kind_without_its_role_is_told() {
     let both = format!("{RENDER}---\n{other}");
     let lacks = "JobKind \"render\" has no ClusterRole, in this file or in one with the name render-role.yaml beside it, whose first rule names the group and the resource of the kind";
     let of_others = role.replace("studio.example.com", "acme.io");
-    let cases: [(&str, &[(&str, &str)], String); 7] = [
+    let cases: [(&str, Files<'_>, String); 7] = [
         (
             "no-role",
             &[("render.yaml", job_kind)],
