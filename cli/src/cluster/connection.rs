@@ -73,6 +73,16 @@ pub struct Namespaces {
     pub all_namespaces: bool,
 }
 
+impl Namespaces {
+    /// The same, where it may be all.
+    ///
+    /// # Errors
+    /// No namespace has such a name.
+    pub fn named(&self) -> Result<Option<&str>, ClusterError> {
+        self.one.named()
+    }
+}
+
 /// Options for where a command looks.
 pub trait NamespaceOptions: Args {
     /// The namespace that is asked for; None if these are all.

@@ -146,11 +146,11 @@ fn pod(name: &str, gates: &[&str]) -> Pod {
     .unwrap()
 }
 
-#[test]
-fn jobs_are_listed_in_the_order_of_their_queue() {
+/// One of each state that a Workload shows.
+fn workloads_of_all_states() -> [Workload; 9] {
     let admission = json!({"clusterQueue": "team-a", "podSetAssignments": []});
     let waits = json!({"conditions": [said("QuotaReserved", false, "WaitingForQuota", "Needs 2 more cpu")]});
-    let workloads = [
+    [
         workload(
             "late",
             0,
@@ -200,7 +200,12 @@ fn jobs_are_listed_in_the_order_of_their_queue() {
             8,
             &json!({"admission": admission, "conditions": [said("Finished", true, "Succeeded", "")]}),
         ),
-    ];
+    ]
+}
+
+#[test]
+fn jobs_are_listed_in_the_order_of_their_queue() {
+    let workloads = workloads_of_all_states();
     let queue: LocalQueue = serde_json::from_value(json!({
         "apiVersion": "sluice.dev/v1alpha1", "kind": "LocalQueue",
         "metadata": {"name": "main", "namespace": "blue"}, "spec": {"clusterQueue": "team-a"},

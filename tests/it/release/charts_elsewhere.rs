@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Result, ensure};
+use serde_json::json;
 use sluice_testbed::Assets;
 
 use super::{Folder, ROOT, objects, run};
@@ -30,11 +31,12 @@ fn the_charts_can_be_conditional_dependencies() -> Result<()> {
     let folder = Folder::new("umbrella")?;
     let umbrella = folder.path();
     copied("-RL", umbrella)?;
-    let mut text = "apiVersion: v2\nname: umbrella\nversion: 1.0.0\ndependencies:\n".to_owned();
-    for chart in CHARTS {
-        text += &format!("- {{name: {chart}, version: 0.x, condition: {chart}.enabled}}\n");
-    }
-    std::fs::write(umbrella.join("Chart.yaml"), text)?;
+    let dependencies = CHARTS.map(
+        |chart| json!({"name": chart, "version": "0.x", "condition": format!("{chart}.enabled")}),
+    );
+    // YAML has JSON in it.
+    let text = json!({"apiVersion": "v2", "name": "umbrella", "version": "1.0.0", "dependencies": dependencies});
+    std::fs::write(umbrella.join("Chart.yaml"), text.to_string())?;
     for (flags, kinds) in [
         (&[][..], [true, true]),
         (&["--set=sluice.enabled=true"], [true, true]),
