@@ -4,7 +4,7 @@ use anyhow::{Result, ensure};
 use http::Request;
 use http::header::CONTENT_TYPE;
 use serde_json::{Value, json};
-use sluice_testbed::NAMESPACE;
+use sluice_testbed::{NAMESPACE, eventually};
 
 use crate::queues::quota::{is_idle, see_all_complete};
 use crate::support::objects::{
@@ -13,7 +13,7 @@ use crate::support::objects::{
 use crate::support::persist::{answered, persist};
 use crate::support::pods::{Pod, check_usage, has_queue_gate, is_running, queued, replicated};
 use crate::support::queues::{nanos, usage};
-use crate::support::{Scene, bed};
+use crate::support::{DEADLINE, Scene, bed};
 
 const JOBS: usize = 8;
 
@@ -203,15 +203,13 @@ async fn pods_that_lose_their_workload_are_deleted_and_those_made_again_are_queu
             .create(&with(web, "/metadata/annotations", whole))
             .await?;
         scene.see_so_many("running", 2, is_running).await?;
-        let lost = scene.see_workload("web", "admitted", is_admitted).await?;
+        let lost = see_only_workload(scene, "admitted", is_admitted).await?;
         scene.delete("Workload", name_of(&lost)).await?;
         let told = scene.see_event("web", "Stopped").await?;
         ensure!(told.starts_with("Its Workload was deleted"), "{told}");
         let is_again =
             |w: &Value| w["metadata"]["uid"] != lost["metadata"]["uid"] && is_admitted(w);
-        scene
-            .see_workload("web", "admitted again", is_again)
-            .await?;
+        see_only_workload(scene, "admitted again", is_again).await?;
         scene.see_so_many("running again", 2, is_running).await?;
         scene.delete("Deployment", "web").await?;
         scene.see_so_many("running", 0, is_running).await?;
@@ -234,6 +232,26 @@ async fn pods_that_lose_their_workload_are_deleted_and_those_made_again_are_queu
         let history = scene.history("Pod", &pods).await?;
         check_usage(&history, "cpu", "2", |_| true).map(drop)
     })
+    .await
+}
+
+/// Waits until there is one Workload in the namespace, and it is so.
+async fn see_only_workload(
+    scene: &Scene<'_>,
+    what: &str,
+    is_so: impl Fn(&Value) -> bool,
+) -> Result<Value> {
+    eventually(
+        &format!("the only Workload to be {what}"),
+        DEADLINE,
+        async || {
+            let workloads = scene.list("Workload").await;
+            match workloads.map_err(|error| format!("{error:#}"))?.as_slice() {
+                [workload] if is_so(workload) => Ok(workload.clone()),
+                others => Err(format!("{others:?}")),
+            }
+        },
+    )
     .await
 }
 
