@@ -131,4 +131,4 @@ refuse_foreign
 find -H "$to" -mindepth 1 -delete
 mv -- "$out"/* "$to/"
 echo "release: $VERSION is in $to:" >&2
-ls -l "$to" >&2
+ls -l "$to/" >&2
