@@ -49,7 +49,7 @@ pub struct Viewer {
     pub(super) assumed: Assumed,
     served: Arc<Mutex<Option<Known>>>,
     pub(super) turns: Turns,
-    jobs_bytes_max: usize,
+    pub(super) jobs_bytes_max: usize,
     queues_bytes_max: usize,
     pub(super) seen_bytes_max: usize,
 }
