@@ -239,7 +239,7 @@ pub fn in_seconds(at: Timestamp) -> Time {
 
 #[cfg(test)]
 mod tests {
-    use sluice_translate::LocalQueueKey;
+    use sluice_engine::LocalQueueKey;
 
     use super::*;
     use crate::visibility::pending::positions::tests::{mk_taken, mk_waiting};

@@ -120,6 +120,14 @@ impl Viewer {
         Self { namespace, ..self }
     }
 
+    /// The same, whose jobs take so much memory at most.
+    pub(super) fn with_jobs_bytes(self, jobs_bytes_max: usize) -> Self {
+        Self {
+            jobs_bytes_max,
+            ..self
+        }
+    }
+
     /// Where the page looks, and the token that it asks with if that is not its own.
     pub fn session(&self, token: Option<String>) -> Session {
         Session {

@@ -244,10 +244,7 @@ impl Viewer {
             }
         };
         // Those that wait and those that hold quota are one answer.
-        let rest = Self {
-            jobs_bytes_max: bytes_left,
-            ..self.clone()
-        };
+        let rest = self.clone().with_jobs_bytes(bytes_left);
         let objects = rest
             .objects(namespace, queues, &keep, &mut problems)
             .await?;
