@@ -35,15 +35,18 @@ if [ "${DRY:-}" != 1 ]; then
 fi
 
 # What is in a folder but for a release, which is what its SHA256SUMS names.
-foreign() { # folder
-	comm -23 <(find "$1" -mindepth 1 -printf '%P\n' | sort) \
+foreign() { # folder, or a link to one
+	comm -23 <(find -H "$1" -mindepth 1 -printf '%P\n' | sort) \
 		<({ [ ! -f "$1/SHA256SUMS" ] || { echo SHA256SUMS && cut -d' ' -f3- "$1/SHA256SUMS"; }; } | sort)
 }
-if [ -n "${OUT:-}" ] && [ -e "$OUT" ]; then
+refuse_foreign() {
+	local kept
+	[ -n "${OUT:-}" ] && [ -e "$OUT" ] || return 0
 	[ -d "$OUT" ] || fail "OUT=$OUT is no folder"
 	kept=$(foreign "$OUT" | sed -n 1p)
 	[ -z "$kept" ] || fail "OUT=$OUT is not empty: $kept is not of an earlier release"
-fi
+}
+refuse_foreign
 
 native=$(rustc -vV | sed -n 's/^host: //p')
 work=$(mktemp -d)
@@ -123,7 +126,9 @@ release/sbom.sh kubectl-sluice "$VERSION" "$native" >"$out/kubectl-sluice-$VERSI
 release/changelog.sh "$VERSION" >"$out/CHANGELOG.md"
 (cd "$out" && sha256sum -- * >"$work/SHA256SUMS" && mv "$work/SHA256SUMS" .)
 mkdir -p "$to"
-find "$to" -mindepth 1 -delete
+# It took minutes, in which something may have come.
+refuse_foreign
+find -H "$to" -mindepth 1 -delete
 mv -- "$out"/* "$to/"
 echo "release: $VERSION is in $to:" >&2
-ls -l "$to" >&2
+ls -l "$to/" >&2

@@ -36,8 +36,8 @@ if somebody binds another one. */ -}}
 {{- fail (printf "extraArgs, extraEnv: Invalid value: %q: the port must be that of ports.%s, %d, which probes, Services and the NetworkPolicy know" . $name (int $port)) -}}
 {{- end -}}
 {{- end -}}
-{{- /* The others are where Sluice listens without a flag. */ -}}
-{{- if or (eq $name "visibility") (ne (int $port) (index $shipped $name | int)) -}}
+{{- /* The others are where Sluice listens without a flag. What is not to be served must not be told as unavailable. */ -}}
+{{- if ternary $values.visibility (ne (int $port) (index $shipped $name | int)) (eq $name "visibility") -}}
 {{- $args = append $args (printf "%s0.0.0.0:%d" $flag (int $port)) -}}
 {{- end -}}
 {{- end -}}

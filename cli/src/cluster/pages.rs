@@ -85,7 +85,17 @@ pub async fn each<K: Clone + kube::Resource, E: From<ClusterError>>(
     loop {
         let mut params = params.clone().limit(limit);
         params.continue_token.clone_from(&token);
-        let text = answer(what, text(&client, api.resource_url(), params, limit)).await;
+        let bytes_max = if limit == 1 {
+            usize::MAX
+        } else {
+            PAGE_BYTES_MAX
+        };
+        let page = async {
+            let request = Request::new(api.resource_url()).list(&params);
+            let request = request.map_err(kube::Error::BuildRequest)?;
+            text(&client, request, bytes_max).await
+        };
+        let text = answer(what, page).await;
         let Some(text) = text.map_err(|error| unserved(what, error))? else {
             limit = (limit / 4).max(1);
             continue;
@@ -114,21 +124,16 @@ fn next_limit(limit: u32, bytes: usize) -> u32 {
     wanted.clamp(1, limit.saturating_mul(2).min(PAGE))
 }
 
-/// The text of a page; none if it has more bytes than a page may have.
-async fn text(
+/// The text of an answer; none if it has more bytes than that.
+///
+/// # Errors
+/// The API server refuses or does not answer.
+pub async fn text(
     client: &Client,
-    url: &str,
-    params: ListParams,
-    limit: u32,
+    request: http::Request<Vec<u8>>,
+    bytes_max: usize,
 ) -> kube::Result<Option<Bytes>> {
-    let request = Request::new(url).list(&params);
-    let request = request.map_err(kube::Error::BuildRequest)?;
     let (head, body) = client.send(request.map(Body::from)).await?.into_parts();
-    let bytes_max = if limit == 1 {
-        usize::MAX
-    } else {
-        PAGE_BYTES_MAX
-    };
     let text = match Limited::new(body, bytes_max).collect().await {
         Ok(text) => text.to_bytes(),
         Err(error) if error.is::<LengthLimitError>() => return Ok(None),

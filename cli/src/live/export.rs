@@ -91,9 +91,13 @@ pub async fn export_with(
     }
     let managed = format!("{MANAGED_LABEL}=true");
     let pods = ApiResource::erase::<Pod>(&());
-    if let Err(LiveError::Cluster(why)) = reading.add(&pods, Some(&managed), tell).await {
-        let text = format!("pods that are admitted by themselves are left out: {why}");
-        tell(Told::Note(text))?;
+    match reading.add(&pods, Some(&managed), tell).await {
+        Err(LiveError::Cluster(why)) => {
+            let text = format!("pods that are admitted by themselves are left out: {why}");
+            tell(Told::Note(text))?;
+        }
+        // Without some of the pods, quota would seem free that they hold.
+        read => read?,
     }
     Ok(Seen {
         at,
@@ -270,5 +274,30 @@ mod tests {
             .map(|document| document.place.as_str())
             .collect();
         assert_eq!(places, ["object 1", "object 2", "object 3", "object 4"]);
+    }
+
+    /// Quota would seem free that the others hold.
+    #[tokio::test]
+    async fn nothing_is_answered_of_a_part_of_the_pods() {
+        let cluster = tower::service_fn(async |request: http::Request<Body>| {
+            let items = match request.uri().path() {
+                "/api/v1/pods" => json!([{"metadata": {"name": "a"}}, {"metadata": {"name": "b"}}]),
+                _ => json!([]),
+            };
+            let list = json!({"metadata": {}, "items": items}).to_string();
+            Ok::<_, Infallible>(http::Response::new(Body::from(list.into_bytes())))
+        });
+        let client = Client::new(cluster, "default");
+        let read = async |bytes_max| {
+            export_with(&client, JobKinds::ToKnowEnds, bytes_max, &mut |_| Ok(())).await
+        };
+        let all = read(usize::MAX).await.unwrap().documents;
+        let bytes = all
+            .iter()
+            .map(|document| bytes_of(&document.value))
+            .sum::<usize>();
+        assert_eq!(all.len(), 2);
+        assert_eq!(read(bytes).await.unwrap().documents.len(), 2);
+        assert!(matches!(read(bytes - 1).await, Err(LiveError::TooMuch)));
     }
 }

@@ -5,6 +5,7 @@ use std::fmt::Debug;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
+use axum::body::Bytes;
 use kube::api::{Api, DynamicObject, ListParams};
 use kube::core::ApiResource;
 use kube::{Client, Resource, ResourceExt as _};
@@ -19,6 +20,10 @@ const VISIBILITY: &str = "visibility.sluice.dev";
 /// How long such an answer may take: the leader works it out in memory, and people wait for what comes without it. Where
 /// Sluice is down the API server says 503 at once, and kube asks again until then.
 const VISIBLE_DEADLINE: Duration = Duration::from_secs(3);
+/// Bytes of such an answer: whoever creates jobs decides how long what is said of them is.
+const VISIBLE_BYTES_MAX: usize = 2 << 20;
+/// Bytes of an answer about queues, which administrators create.
+const TREE_BYTES_MAX: usize = 32 << 20;
 
 /// All objects of a kind in a namespace, or in all.
 ///
@@ -114,6 +119,9 @@ pub enum Unseen {
     /// The caller may not read that.
     #[error("{0}")]
     Forbidden(String),
+    /// It answers with more bytes than are read.
+    #[error("{VISIBILITY} answers with more than {} MiB", .0 >> 20)]
+    TooLong(usize),
     /// It does not answer.
     #[error("{0}")]
     NoAnswer(String),
@@ -149,6 +157,14 @@ pub async fn visible<T: DeserializeOwned>(client: &Client, path: &str) -> Result
     visible_within(VISIBLE_DEADLINE, client, path).await
 }
 
+/// The same of a tree of queues.
+///
+/// # Errors
+/// Why it does not say it.
+pub async fn visible_tree<T: DeserializeOwned>(client: &Client, path: &str) -> Result<T, Unseen> {
+    read_visible(&ask(VISIBLE_DEADLINE, TREE_BYTES_MAX, client, path).await?)
+}
+
 /// The same, for what may take so long to be worked out.
 ///
 /// # Errors
@@ -158,12 +174,41 @@ pub async fn visible_within<T: DeserializeOwned>(
     client: &Client,
     path: &str,
 ) -> Result<T, Unseen> {
+    read_visible(&ask(deadline, VISIBLE_BYTES_MAX, client, path).await?)
+}
+
+/// The text of what it says.
+///
+/// # Errors
+/// Why it does not say it.
+pub async fn visible_text(client: &Client, path: &str) -> Result<Bytes, Unseen> {
+    ask(VISIBLE_DEADLINE, VISIBLE_BYTES_MAX, client, path).await
+}
+
+/// What such a text says.
+///
+/// # Errors
+/// It is nothing of the kind.
+pub fn read_visible<T: DeserializeOwned>(text: &[u8]) -> Result<T, Unseen> {
+    serde_json::from_slice(text).map_err(|error| {
+        let text = format!("{VISIBILITY} does not answer: can't read its answer: {error}");
+        Unseen::NoAnswer(text)
+    })
+}
+
+async fn ask(
+    deadline: Duration,
+    bytes_max: usize,
+    client: &Client,
+    path: &str,
+) -> Result<Bytes, Unseen> {
     let uri = format!("/apis/{VISIBILITY}/v1alpha1/{path}");
     let request = http::Request::get(uri).body(Vec::new());
     let request = request.map_err(|error| Unseen::NoAnswer(error.to_string()))?;
     let what = format!("ask {VISIBILITY}");
-    let answer = answer_within(deadline, what, client.request(request)).await;
-    answer.map_err(|error| Unseen::of(&error))
+    let answer = answer_within(deadline, what, pages::text(client, request, bytes_max)).await;
+    let text = answer.map_err(|error| Unseen::of(&error))?;
+    text.ok_or(Unseen::TooLong(bytes_max))
 }
 
 #[cfg(test)]
@@ -209,6 +254,25 @@ mod tests {
         assert_eq!(
             found.unwrap_err().to_string(),
             "more than 300000 wait in this queue"
+        );
+    }
+
+    #[tokio::test]
+    async fn no_more_is_read_of_an_answer_than_it_may_have() {
+        let long = tower::service_fn(async |_: http::Request<Body>| {
+            let text = serde_json::json!("x".repeat(VISIBLE_BYTES_MAX)).to_string();
+            Ok::<_, Infallible>(http::Response::new(Body::from(text.into_bytes())))
+        });
+        let client = Client::new(long, "default");
+        let found = visible::<Value>(&client, "namespaces/blue/workloads/a/explanation").await;
+        assert_eq!(
+            found.unwrap_err().to_string(),
+            "visibility.sluice.dev answers with more than 2 MiB"
+        );
+        assert!(
+            visible_tree::<Value>(&client, "cohorts/all/tree")
+                .await
+                .is_ok()
         );
     }
 

@@ -199,10 +199,10 @@ impl Controller {
                 let kind = job.and_then(|(key, _)| self.kinds.compiled(&key.kind));
                 kind.is_some_and(|kind| kind.never_ends())
             }
-            // One of its pods says it for all.
+            // It holds quota for as long as any of its pods.
             Subject::Group(group) => {
-                let member = self.objects.pods.members(group).next();
-                member.is_some_and(|uid| self.is_always_restarted(uid))
+                let mut members = self.objects.pods.members(group);
+                members.any(|uid| self.is_always_restarted(uid))
             }
             Subject::Pod(uid) => self.is_always_restarted(uid),
         }

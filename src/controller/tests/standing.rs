@@ -172,6 +172,35 @@ async fn a_service_never_ends() {
     }
 }
 
+/// As long as one of them holds what it has, whichever it is.
+#[tokio::test]
+async fn a_group_never_ends_if_one_of_its_pods_does_not() {
+    for (first, second, never_ends) in [
+        ("Always", "OnFailure", true),
+        ("OnFailure", "Always", true),
+        ("OnFailure", "OnFailure", false),
+    ] {
+        let mut play = Play::new();
+        play.admit_of(job("a"), &job_kind());
+        for (name, policy) in [("x", first), ("y", second)] {
+            let mut pod = unqueued::member();
+            pod["metadata"]["name"] = json!(name);
+            pod["metadata"]["uid"] = json!(format!("uid-{name}"));
+            pod["spec"]["restartPolicy"] = json!(policy);
+            play.see_pod(pod);
+        }
+        for write in play.cycle().into_iter().filter(is_created) {
+            let stored = stored(&write, 30);
+            play.end(write, Reply::Done(Some(Box::new(stored))));
+        }
+        let taken = take(&play, 1000).0;
+        let mut jobs = taken.jobs.into_iter();
+        let group = jobs.find(|(id, _)| id.to_string() == "pod-group/blue/gang");
+        let said = group.map(|(_, group)| group.said == Some(FOREVER));
+        assert_eq!(said, Some(never_ends), "{first}, {second}");
+    }
+}
+
 #[tokio::test]
 async fn a_job_counts_once_when_it_has_finished() {
     let jobs: Vec<String> = ["a", "b", "c"].map(str::to_owned).to_vec();

@@ -19,6 +19,9 @@ use crate::visibility::discovery::{GROUP, VERSION};
 use crate::visibility::problem::Problem;
 use crate::visibility::table::{Column, Row, Tabular, ago, number, text, wide};
 
+/// Most resources that are told of one who waits: whoever creates jobs decides how many they name.
+const RESOURCES_MAX: usize = 32;
+
 /// A part of those who wait in a queue, in the order of the queue: priority, then creation.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -183,6 +186,8 @@ impl Job {
 impl From<Placed<'_>> for PendingWorkload {
     fn from(placed: Placed<'_>) -> Self {
         let waiting = placed.waiting;
+        let requests = &*waiting.requests;
+        let requests = requests.get(..RESOURCES_MAX).unwrap_or(requests);
         Self {
             metadata: WorkloadMetadata {
                 name: waiting.name.to_string(),
@@ -195,7 +200,7 @@ impl From<Placed<'_>> for PendingWorkload {
             position_in_local_queue: placed.in_local_queue,
             job: waiting.job.as_ref().map(Job::from),
             waiting_since: waiting.since.map(in_seconds),
-            requests: quantities(&waiting.requests),
+            requests: quantities(requests),
             reason: waiting.why.as_ref().map(|why| why.reason.to_string()),
             message: (waiting.why.as_ref())
                 .and_then(|why| why.message.as_ref())
@@ -230,4 +235,34 @@ pub fn quantity(resource: &ResourceName, amount: Amount) -> Quantity {
 /// The time as the API has it: in whole seconds.
 pub fn in_seconds(at: Timestamp) -> Time {
     Time(Timestamp::from_second(at.as_second()).unwrap_or(at))
+}
+
+#[cfg(test)]
+mod tests {
+    use sluice_engine::LocalQueueKey;
+
+    use super::*;
+    use crate::visibility::pending::positions::tests::{mk_taken, mk_waiting};
+
+    #[test]
+    fn no_more_resources_are_told_than_anybody_reads() {
+        let queue = LocalQueueKey::new("a", "q");
+        let told = |resources: usize| {
+            let mut waiting = mk_waiting(&queue, "x", 0, 1);
+            let requests = (0..resources).map(|number| {
+                let name = ResourceName::from(format!("acme.io/{number}").as_str());
+                (name, Amount::new(1))
+            });
+            waiting.requests = requests.collect();
+            let taken = mk_taken(vec![queue.clone()], vec![waiting]);
+            let view = View::new(taken, Timestamp::UNIX_EPOCH);
+            let (offset, limit) = (0, 1);
+            let all = QueueRef::ClusterQueue("cq".into());
+            let (_, placed) = view.page(&all, Page { offset, limit });
+            let told = placed.into_iter().map(PendingWorkload::from);
+            told.map(|one| one.requests.len()).collect::<Vec<_>>()
+        };
+        assert_eq!(told(RESOURCES_MAX), [RESOURCES_MAX]);
+        assert_eq!(told(5000), [RESOURCES_MAX]);
+    }
 }

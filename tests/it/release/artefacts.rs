@@ -114,14 +114,18 @@ fn a_release_takes_the_place_of_nothing_but_a_release() -> Result<()> {
     std::fs::write(out.join("SHA256SUMS"), sums)?;
     std::fs::create_dir(out.join("v0.6.0"))?;
     std::fs::write(out.join("v0.6.0/notes"), "")?;
-    let refused = make(&out).err().context("it was made")?.to_string();
-    let told = "is not empty: v0.6.0 is not of an earlier release";
-    ensure!(refused.contains(told), "{refused}");
+    let link = folder.path().join("link");
+    std::os::unix::fs::symlink(&out, &link)?;
+    for to in [&out, &link] {
+        let refused = make(to).err().context("it was made")?.to_string();
+        let told = "is not empty: v0.6.0 is not of an earlier release";
+        ensure!(refused.contains(told), "{refused}");
+    }
     for kept in ["a.tgz", "v0.6.0/notes"] {
         ensure!(out.join(kept).exists(), "{kept} is gone");
     }
     std::fs::remove_dir_all(out.join("v0.6.0"))?;
-    make(&out)?;
+    make(&link)?;
     ensure!(!out.join("a.tgz").exists() && out.join("install.yaml").exists());
     Ok(())
 }

@@ -449,6 +449,18 @@ fn values_come_into_what_is_around_the_deployment() -> Result<()> {
     ] {
         ensure!(one(&rendered(&[flag])?, kind).is_err(), "{flag}: {kind}");
     }
+    // A replica that listens for an API that is not there tells for ever that it is not served.
+    for (flag, is_served) in [
+        ("--set=visibility=false", false),
+        ("--set=replicas=1", true),
+    ] {
+        let deployment = one(&rendered(&[flag])?, "Deployment")?.to_string();
+        assert_eq!(
+            deployment.contains("--visibility-bind"),
+            is_served,
+            "{flag}"
+        );
+    }
     let flags = [
         "--set=certManager.enabled=true",
         "--set=certManager.issuerRef.name=ca.acme.io",

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 
 use super::super::jobs::{Job, State, sort};
-use super::super::listed::{Unseen, visible};
+use super::super::listed::{Unseen, read_visible, visible, visible_text};
 
 /// The longest page that the API serves.
 const PAGE: usize = 1000;
@@ -16,6 +16,19 @@ const PAGE: usize = 1000;
 const READINGS_MAX: usize = 3;
 /// LocalQueues that are asked about; those after them keep the places that are counted here.
 const QUEUES_MAX: usize = 200;
+/// What a value takes of memory besides twice its text.
+const BYTES_OF_VALUE: usize = 128;
+
+/// Who waits in a queue.
+#[derive(Debug)]
+pub struct InQueue<T> {
+    /// How many they are.
+    pub total: usize,
+    /// The first of them.
+    pub items: Vec<T>,
+    /// How much is left of the memory that these may take.
+    pub bytes_left: usize,
+}
 
 #[derive(Debug, Deserialize)]
 struct Summary<T> {
@@ -46,6 +59,16 @@ struct Metadata {
 struct Owner {
     kind: String,
     name: String,
+}
+
+impl<T> InQueue<T> {
+    fn nobody() -> Self {
+        Self {
+            total: 0,
+            items: Vec::new(),
+            bytes_left: 0,
+        }
+    }
 }
 
 impl Pending {
@@ -85,14 +108,14 @@ async fn place_all(
     for (namespace, queue) in queues.into_iter().take(QUEUES_MAX) {
         let path = format!("namespaces/{namespace}/localqueues/{queue}");
         let key = |one: &Pending| (one.is_pod(), one.metadata.name.clone());
-        let (total, found): (usize, Vec<Pending>) =
-            match all_pending(client, &path, most, key).await {
+        let found: InQueue<Pending> =
+            match all_pending(client, &path, (most, usize::MAX), key).await {
                 // A job may name a queue that is not there.
-                Err(Unseen::NotFound(why)) if why.contains("not found") => (0, Vec::new()),
+                Err(Unseen::NotFound(why)) if why.contains("not found") => InQueue::nobody(),
                 other => other?,
             };
         let of_queue = |job: &&mut Job| job.namespace == namespace && job.queue == queue;
-        place(total, &found, jobs.iter_mut().filter(of_queue));
+        place(found.total, &found.items, jobs.iter_mut().filter(of_queue));
     }
     Ok((0 < left_out).then(|| {
         format!(
@@ -111,17 +134,17 @@ pub async fn total_pending(client: &Client, path: &str) -> Result<usize, Unseen>
     Ok(summary.total)
 }
 
-/// How many wait in the queue below `path`, and the first of them: at most `most`, and what is left of a page. `key` is what
-/// one of them is told from the others by.
+/// How many wait in the queue below `path`, and the first of them: at most so many, and what is left of a page, which take so
+/// many bytes of memory at most. `key` is what one of them is told from the others by.
 ///
 /// # Errors
 /// Why the API does not tell.
 pub async fn all_pending<T: DeserializeOwned, K: Ord>(
     client: &Client,
     path: &str,
-    most: usize,
+    most: (usize, usize),
     key: impl Fn(&T) -> K,
-) -> Result<(usize, Vec<T>), Unseen> {
+) -> Result<InQueue<T>, Unseen> {
     for _ in 0..READINGS_MAX {
         if let Some(all) = pages(client, path, most, 0, &key).await? {
             return Ok(all);
@@ -129,7 +152,7 @@ pub async fn all_pending<T: DeserializeOwned, K: Ord>(
     }
     // The queue moves faster than its pages can be read.
     let all = pages(client, path, most, PAGE / 2, &key).await?;
-    Ok(all.unwrap_or_default())
+    Ok(all.unwrap_or_else(InQueue::nobody))
 }
 
 /// The pages of a queue, each with so many that the page before had: one that moves up meanwhile is missed by none. Without
@@ -137,30 +160,51 @@ pub async fn all_pending<T: DeserializeOwned, K: Ord>(
 async fn pages<T: DeserializeOwned, K: Ord>(
     client: &Client,
     path: &str,
-    most: usize,
+    (most, bytes_max): (usize, usize),
     overlap: usize,
     key: impl Fn(&T) -> K,
-) -> Result<Option<(usize, Vec<T>)>, Unseen> {
+) -> Result<Option<InQueue<T>>, Unseen> {
     let (mut found, mut known) = (Vec::new(), BTreeSet::new());
     let (mut read, mut taken) = (0_usize, None);
+    let (mut limit, mut bytes_left) = (PAGE, bytes_max);
     loop {
-        let offset = read.saturating_sub(overlap);
-        let page = format!("{path}/pendingworkloads?limit={PAGE}&offset={offset}");
+        let offset = read.saturating_sub(overlap.min(limit / 2));
+        let page = format!("{path}/pendingworkloads?limit={limit}&offset={offset}");
+        let text = match visible_text(client, &page).await {
+            Err(Unseen::TooLong(_)) if 1 < limit => {
+                limit = (limit / 4).max(1);
+                continue;
+            }
+            text => text?,
+        };
         let Summary {
             total,
             taken: at,
             items,
-        } = visible::<Summary<T>>(client, &page).await?;
+        } = read_visible::<Summary<T>>(&text)?;
         if *taken.get_or_insert_with(|| at.clone()) != at && overlap == 0 {
             return Ok(None);
         }
-        let is_empty = items.is_empty();
+        let left = bytes_left.checked_sub(bytes_of(&text));
+        let is_end = items.is_empty() || left.is_none();
+        bytes_left = left.unwrap_or_default();
         read = offset.saturating_add(items.len());
         found.extend(items.into_iter().filter(|one| known.insert(key(one))));
-        if is_empty || total.min(most) <= read {
-            return Ok(Some((total, found)));
+        if is_end || total.min(most) <= read {
+            return Ok(Some(InQueue {
+                total,
+                items: found,
+                bytes_left,
+            }));
         }
     }
+}
+
+/// What those take of memory of whom a page says this.
+fn bytes_of(text: &[u8]) -> usize {
+    let values = text.iter().filter(|byte| **byte == b',').count();
+    let values = values.saturating_mul(BYTES_OF_VALUE);
+    text.len().saturating_mul(2).saturating_add(values)
 }
 
 /// Gives the jobs of a LocalQueue their places, if they are in the list, and takes those away that were counted here: the
@@ -199,6 +243,7 @@ fn place<'a>(total: usize, found: &[Pending], jobs: impl Iterator<Item = &'a mut
 mod tests {
     use std::convert::Infallible;
     use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::{Arc, Mutex};
 
     use http::{Request, Response};
     use kube::client::Body;
@@ -227,11 +272,47 @@ mod tests {
         });
         let client = Client::new(answering, "default");
         let key = |one: &Pending| one.metadata.name.clone();
-        let (total, found) = all_pending(&client, "queue", usize::MAX, key)
-            .await
-            .unwrap();
-        let names = found.into_iter().map(|one| one.metadata.name);
-        (total, names.collect())
+        let most = (usize::MAX, usize::MAX);
+        let found = all_pending(&client, "queue", most, key).await.unwrap();
+        let names = found.items.into_iter().map(|one| one.metadata.name);
+        (found.total, names.collect())
+    }
+
+    /// Whoever creates jobs decides how much is said of each.
+    #[tokio::test]
+    async fn what_waits_takes_no_more_memory_than_it_may() {
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::clone(&asked);
+        let answering = tower::service_fn(move |request: Request<Body>| {
+            let query = request.uri().query().unwrap_or_default().to_owned();
+            let numbers = query.split('&').filter_map(|one| one.rsplit('=').next());
+            let numbers: Vec<usize> = numbers.map(|number| number.parse().unwrap()).collect();
+            let [limit, offset] = numbers[..] else {
+                panic!("{query}");
+            };
+            seen.lock().unwrap().push(limit);
+            let items = (0..2500).skip(offset).take(limit);
+            let items: Vec<_> = items
+                .map(|number| {
+                    json!({"metadata": {"name": format!("w{number}")}, "positionInClusterQueue": number,
+                        "positionInLocalQueue": number, "message": "x".repeat(10_000)})
+                })
+                .collect();
+            let page = json!({"total": 2500, "items": items}).to_string();
+            async move { Ok::<_, Infallible>(Response::new(Body::from(page.into_bytes()))) }
+        });
+        let client = Client::new(answering, "default");
+        let found = async |bytes_max| {
+            let key = |one: &Pending| one.metadata.name.clone();
+            let most = (usize::MAX, bytes_max);
+            let found = all_pending(&client, "queue", most, key).await.unwrap();
+            (found.total, found.items.len())
+        };
+        assert_eq!(found(usize::MAX).await, (2500, 2500));
+        let asked: Vec<usize> = std::mem::take(&mut *asked.lock().unwrap());
+        assert_eq!(asked[..4], [1000, 250, 62, 62]);
+        // The page that is more than that is the last.
+        assert_eq!(found(2 << 20).await, (2500, 124));
     }
 
     #[tokio::test]

@@ -5,7 +5,7 @@ use kube::Client;
 use serde::Deserialize;
 use sluice_crds::Quantity;
 
-use super::super::listed::{Unseen, visible};
+use super::super::listed::{Unseen, visible_tree};
 use super::super::queues::{Node, Resource};
 
 /// Trees that are asked about; those after them show what their objects say.
@@ -56,7 +56,7 @@ pub async fn add_trees(client: &Client, nodes: &mut [Node]) -> Result<Option<Str
     let roots = nodes.iter().filter(|node| node.depth == 0);
     let paths: Vec<String> = roots.map(path).collect();
     for path in paths.iter().take(TREES_MAX) {
-        match visible::<QuotaTree>(client, path).await {
+        match visible_tree::<QuotaTree>(client, path).await {
             Ok(tree) => tree.nodes.into_iter().for_each(|node| add(node, nodes)),
             // It is gone meanwhile.
             Err(Unseen::NotFound(why)) if why.contains("not found") => {}

@@ -49,7 +49,7 @@ pub struct Viewer {
     pub(super) assumed: Assumed,
     served: Arc<Mutex<Option<Known>>>,
     pub(super) turns: Turns,
-    jobs_bytes_max: usize,
+    pub(super) jobs_bytes_max: usize,
     queues_bytes_max: usize,
     pub(super) seen_bytes_max: usize,
 }
@@ -118,6 +118,14 @@ impl Viewer {
     /// The same, who looks into `namespace` if he may not look into all.
     pub fn within(self, namespace: String) -> Self {
         Self { namespace, ..self }
+    }
+
+    /// The same, whose jobs take so much memory at most.
+    pub(super) fn with_jobs_bytes(self, jobs_bytes_max: usize) -> Self {
+        Self {
+            jobs_bytes_max,
+            ..self
+        }
     }
 
     /// Where the page looks, and the token that it asks with if that is not its own.

@@ -46,7 +46,7 @@ pub struct Waiting {
     /// How many wait, if that is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     total: Option<usize>,
-    /// The first of them; if it is not known how many they are, those that the caller may list.
+    /// The first of them, as far as an answer can hold; if it is not known how many they are, those that the caller may list.
     pending: Vec<Waiter>,
     /// Who holds quota, of those that the caller may see.
     holding: Vec<Holder>,
@@ -204,18 +204,21 @@ impl Viewer {
             None => None,
         };
         let is_local = matches!(queue, QueueName::Local(..));
-        let told = all_pending(&self.client, &queue.path(), LISTED_MAX, Pending::key).await;
+        let most = (LISTED_MAX, self.jobs_bytes_max);
+        let told = all_pending(&self.client, &queue.path(), most, Pending::key).await;
+        let mut bytes_left = self.jobs_bytes_max;
         let is_nowhere = node.is_none() && own.is_empty();
         let told = match told {
-            Ok((total, pending)) => {
-                let pending = pending.into_iter().map(|one| one.into_waiter(is_local));
+            Ok(told) => {
+                bytes_left = told.bytes_left;
+                let pending = told.items.into_iter().map(|one| one.into_waiter(is_local));
                 let mut pending: Vec<Waiter> = pending.collect();
                 if !counts_pods(node.as_ref(), &own) {
                     for waiter in &mut pending {
                         waiter.requests.remove(PODS);
                     }
                 }
-                Some((Some(total), pending))
+                Some((Some(told.total), pending))
             }
             // Neither Sluice nor the API server knows it.
             Err(Unseen::NotFound(why)) if is_nowhere && why.contains("not found") => {
@@ -240,7 +243,9 @@ impl Viewer {
                 Keep::Nothing
             }
         };
-        let objects = self
+        // Those that wait and those that hold quota are one answer.
+        let rest = self.clone().with_jobs_bytes(bytes_left);
+        let objects = rest
             .objects(namespace, queues, &keep, &mut problems)
             .await?;
         let (total, pending) = told.unwrap_or_else(|| {

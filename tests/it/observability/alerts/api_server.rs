@@ -34,7 +34,7 @@ enum Trouble {
     RightsAreUnknown,
     /// Workloads are created, and Sluice does not hear of that.
     RepliesAreLost,
-    /// Edits of the pods of the Job `uncounted` are refused.
+    /// Edits of the pods of Jobs named `uncounted…` are refused.
     LabelsAreRefused,
     /// Events are refused.
     EventsAreRefused,
@@ -174,12 +174,19 @@ pub async fn a_pod_that_is_not_labelled(
     alerts: &Alerts,
 ) -> Result<()> {
     troubles.begin(Trouble::LabelsAreRefused);
-    let labels = json!({"sluice.dev/queue-name": "q"});
-    let job = Job::new("uncounted").runs_forever();
-    let job = job.label("tests/own", "yes");
-    let job = job.with(&["spec", "template", "metadata", "labels"], labels);
-    scene.create(&job.json()).await?;
-    alerts.see_firing("SluicePodsUncounted").await?;
+    let number = std::cell::Cell::new(0);
+    // One pod is tried again after half a minute, which is no shorter here; so there are more and more. Later they count in no
+    // queue that others need.
+    let not_labelled = async || {
+        number.set(number.get() + 1);
+        let labels = json!({"sluice.dev/queue-name": "nowhere"});
+        let job = Job::new(&format!("uncounted-{}", number.get())).runs_forever();
+        let job = job.label("tests/own", "yes");
+        let job = job.with(&["spec", "template", "metadata", "labels"], labels);
+        scene.create(&job.json()).await?;
+        alerts.fires("SluicePodsUncounted").await
+    };
+    eventually("SluicePodsUncounted to fire", DEADLINE, not_labelled).await?;
     troubles.end(Trouble::LabelsAreRefused);
     alerts.see_over("SluicePodsUncounted").await
 }
