@@ -223,10 +223,11 @@ impl Controller {
     }
 
     /// How many pods of one of its pod sets may run, and may be of it: those that don't say which set
-    /// they are of count for each.
+    /// they are of count for each. Those that have left it and keep their places use its quota, too.
     pub(super) fn live_pods_of_set(&self, subject: &Subject, pod_set: &str) -> LivePods {
         let mut live = LivePods::default();
-        for (_, pod) in self.objects.pods_of(subject) {
+        let own = self.objects.pods_of(subject).into_iter();
+        for (_, pod) in own.chain(self.detached_pods(subject)) {
             let is_of_set = pod.pod_set.as_deref().is_none_or(|set| set == pod_set);
             if is_of_set && self.may_run(pod) {
                 live.all += 1;

@@ -210,7 +210,8 @@ fn absence(known: &[Condition], told: &Told<'_>) -> Option<ConditionUpdate> {
     }
     let mut sets = told.pod_sets.iter();
     let has_pods = sets.any(|set| 0 < (told.live_pods_of_set)(&set.name).all);
-    let may_have_pods = has_pods || told.hides_pods && !told.lacks_pods;
+    // Pods that have left it and keep its quota run, and it lacks pods all the same.
+    let may_have_pods = (has_pods || told.hides_pods) && !told.lacks_pods;
     (known.reason == event::NO_PODS && may_have_pods).then(not_started)
 }
 

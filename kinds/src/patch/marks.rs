@@ -207,8 +207,8 @@ impl CompiledKind {
 
     /// Of an object whose pods wait, no template may let them run: not one that lost its gate, and not
     /// one that is new. One that is suspended has none, and waits by that if its gates go; but where only its pods tell what
-    /// they ask for, nothing else ever makes them wait. Where templates can be edited freely, the webhook itself puts the
-    /// gates in.
+    /// they ask for, nothing else ever makes them wait: what they waited by stays, and what was stored without it blocks
+    /// no other edit. Where templates can be edited freely, the webhook itself puts the gates in.
     fn check_still_gated(&self, marking: Marking<'_>) -> Vec<Problem> {
         let waits = matches!(marking.hold, Some(Hold::Pods | Hold::EachPod));
         let has_pods = |object| self.suspended(object) == Ok(false);
@@ -218,7 +218,13 @@ impl CompiledKind {
             return Vec::new();
         }
         let templates = self.templates(marking.new);
+        let before = marking.old.map(|old| self.templates(old));
+        let did_wait = |template: &Template<'_>| {
+            let mut before = before.iter().flatten();
+            before.any(|old| old.set == template.set && self.waits(old))
+        };
         let ungated = templates.iter().filter(|template| !self.waits(template));
+        let ungated = ungated.filter(|template| !self.is_opaque() || did_wait(template));
         ungated
             .map(|template| match &template.place {
                 Place::Metadata(_) => Problem::required(

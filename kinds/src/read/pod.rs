@@ -118,6 +118,9 @@ pub struct PodAdmission {
     /// None for a pod that was admitted by itself, or with its group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job: Option<String>,
+    /// The name of the group that it was released with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
 }
 
 /// Most of each kind of thing that a pod which waits may ask for. It is kept as long as the pod waits, many times as large

@@ -92,6 +92,7 @@ impl Controller {
             at: Time(self.now.wall),
             priority: priority.map(|priority| priority.value),
             job: None,
+            group: None,
         };
         let write = if self.ended_terms.has_pod(uid) {
             // It runs where its first flavors say.

@@ -350,23 +350,25 @@ impl Controller {
     }
 
     /// The pods of a job or group that run and were admitted by a Workload which somebody has deleted. What was recorded on
-    /// them at their release says so to the next leader, too; what only counts by itself has no pod set, or no job.
+    /// them at their release says so to the next leader, too; the record of what only counts by itself names nothing that it
+    /// was released with.
     pub(in crate::controller) fn lost_pods(
         &self,
         subject: &Subject,
     ) -> impl Iterator<Item = (&PodKey, &PodRecord)> {
         let is_lost = self.objects.workload_of(subject).is_none();
         let is_in_use = self.is_still_in_use(subject);
-        let was_admitted = move |pod: &PodRecord| {
-            let recorded = pod.recorded_admission();
-            recorded.is_some_and(|recorded| match &recorded.job {
-                Some(job) => subject.job().is_some_and(|uid| **uid == **job),
-                None => subject.job().is_none() && pod.pod_set.is_some(),
-            })
+        let was_admitted = move |pod: &PodRecord| match (subject, pod.recorded_admission()) {
+            (_, None) => is_in_use,
+            (Subject::Job(uid), Some(recorded)) => recorded.job.as_deref() == Some(&**uid),
+            (Subject::Group(group), Some(recorded)) => {
+                recorded.group.as_deref() == Some(&*group.name)
+            }
+            (Subject::Pod(_), Some(_)) => false,
         };
         let pods = is_lost.then(|| self.objects.pods_of(subject));
         let pods = pods.into_iter().flatten();
-        pods.filter(move |(_, pod)| pod.is_released() && (is_in_use || was_admitted(pod)))
+        pods.filter(move |(_, pod)| pod.is_released() && was_admitted(pod))
     }
 
     /// The same of a group.

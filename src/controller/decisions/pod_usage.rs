@@ -209,6 +209,7 @@ impl Controller {
             term: None,
             priority: None,
             job: None,
+            group: None,
         }
     }
 

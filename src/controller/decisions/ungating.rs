@@ -101,6 +101,10 @@ impl Controller {
                     at: at.clone(),
                     priority: None,
                     job: subject.job().map(ToString::to_string),
+                    group: match subject {
+                        Subject::Group(group) => Some(group.name.to_string()),
+                        Subject::Job(_) | Subject::Pod(_) => None,
+                    },
                 };
                 let write = plan::release(member.key, member.pod, &of_pod, assignment)?;
                 Some((member.pod.uid.clone(), write))

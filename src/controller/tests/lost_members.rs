@@ -6,13 +6,11 @@ use super::*;
 use crate::cache::GroupKey;
 use crate::plan::JobPurpose;
 
-/// A pod as it was released and runs: of this pod set, with this job if there is one.
-fn released(mut pod: Value, set: &str, job: Option<&str>) -> Value {
+/// A pod that runs, of this pod set. Its record says `with` what it was released.
+fn released(mut pod: Value, set: &str, with: &Value) -> Value {
     let mut record =
         json!({"clusterQueue": "q", "flavors": {"cpu": "any"}, "at": "2026-11-23T12:00:00Z"});
-    if let Some(job) = job {
-        record["job"] = json!(job);
-    }
+    json_patch::merge(&mut record, with);
     pod["metadata"]["resourceVersion"] = json!("42");
     pod["metadata"]["annotations"]["sluice.dev/pod-set"] = json!(set);
     pod["metadata"]["annotations"]["sluice.dev/admitted"] = json!(record.to_string());
@@ -87,7 +85,7 @@ fn admitted_group(play: &mut Play, owner: Option<&Value>) -> ([Value; 2], Dynami
     let set = workload.data["spec"]["podSets"][0]["name"]
         .as_str()
         .unwrap();
-    let running = members.map(|pod| released(pod, set, None));
+    let running = members.map(|pod| released(pod, set, &json!({"group": "g"})));
     for (write, pod) in releases.into_iter().zip(running.clone()) {
         let pod = serde_json::from_value(pod).unwrap();
         play.end(write, Reply::Done(Some(Box::new(pod))));
@@ -130,6 +128,24 @@ async fn the_pods_of_a_group_that_has_lost_its_workload_are_deleted_and_it_is_qu
         play.see_pod(member("g-3", Some(maker.clone())));
         assert_eq!(done(&play.cycle()), ["create"], "{is_restarted}");
     }
+}
+
+/// Pods of a Job whose template names a group, orphaned: they run on, and were never admitted with the group.
+#[tokio::test]
+async fn pods_that_count_by_themselves_in_a_group_without_a_workload_are_not_deleted() {
+    let mut play = Play::new();
+    play.list_queue("Delete");
+    play.see_pod(released(member("g-0", None), "main", &json!({})));
+    let writes: Vec<_> = (0..10).flat_map(|_| play.second()).collect();
+    assert_eq!(done(&writes), Vec::<String>::new());
+    // The group is lost that they come to.
+    let mut play = Play::new();
+    play.list_queue("Delete");
+    let (_, workload) = admitted_group(&mut play, None);
+    play.see_pod(released(member("guest", None), "main", &json!({})));
+    play.cycle();
+    play.observe(&Source::Workload, Change::Deleted(Box::new(workload)));
+    assert_eq!(done(&play.cycle()), ["delete g-0", "delete g-1"]);
 }
 
 #[tokio::test]
@@ -180,7 +196,7 @@ fn whole(kind: &str) -> (Value, Value) {
     }
     let api_version = object["apiVersion"].as_str().unwrap();
     let pod = running("a-0", &json!({}), Some(owned_by(api_version, kind, "a")));
-    (object, released(pod, "main", Some("uid-a")))
+    (object, released(pod, "main", &json!({"job": "uid-a"})))
 }
 
 /// Nothing else stops a Deployment; a Job is suspended, as its controller takes a deleted pod for a failed one.

@@ -151,3 +151,39 @@ async fn of_a_job_that_has_finished_only_those_pods_use_quota_that_run_on() {
     assert_eq!(play.usage("again", "a"), [true, true]);
     assert_eq!(play.usage("p", "a"), [false, true]);
 }
+
+/// Somebody takes a pod off a job whose pods waited behind gates: it keeps its place, and counts nowhere else.
+#[tokio::test]
+async fn a_pod_that_has_left_its_job_uses_quota_after_the_end_of_that() {
+    let mut play = Play::new();
+    let mut whole = job("a");
+    whole["metadata"]["annotations"] = json!({"sluice.dev/admission": "Whole"});
+    whole["spec"]["suspend"] = json!(false);
+    whole["spec"]["parallelism"] = json!(2);
+    let template = &mut whole["spec"]["template"];
+    template["metadata"] = json!({
+        "labels": {"sluice.dev/managed": "true"}, "annotations": {"sluice.dev/pod-set": "main"}});
+    template["spec"]["schedulingGates"] = json!([{"name": "sluice.dev/queue-allocation-gate"}]);
+    template["spec"]["containers"][0]["resources"]["requests"]["cpu"] = json!("500m");
+    play.admit_of(whole.clone(), &job_kind());
+    let record = json!({"clusterQueue": "q", "flavors": {"cpu": "any"}, "at": "2026-11-23T12:00:00Z",
+        "job": "uid-a"});
+    let [lasts, mut left] = ["p", "q"].map(|name| {
+        let mut pod = of_job(name, None);
+        pod["metadata"]["annotations"]["sluice.dev/admitted"] = json!(record.to_string());
+        pod
+    });
+    play.see_pod(lasts);
+    play.see_pod(left.clone());
+    left["metadata"]["ownerReferences"] = json!([]);
+    left["metadata"]["resourceVersion"] = json!("30");
+    play.see_pod(left);
+    whole["metadata"]["resourceVersion"] = json!("31");
+    whole["status"]["conditions"] = json!([{"type": "Complete", "status": "True"}]);
+    let jobs = play.jobs.clone().unwrap();
+    play.observe(&jobs, Change::Applied(seen(whole)));
+    let written: Vec<_> = (0..5).flat_map(|_| play.second()).collect();
+    assert!(written.is_empty(), "both run: {written:?}");
+    assert_eq!(play.counted_pods(), 2);
+    assert_eq!(play.usage("q", "a"), [false, true]);
+}

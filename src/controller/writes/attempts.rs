@@ -164,12 +164,17 @@ impl Attempts {
 }
 
 /// How many of the writes before it a write may repeat. What tells what a job is follows the job, which may come back to
-/// what it was as often as its user and its pods like.
+/// what it was as often as its user and its pods like. Who is admitted and who is evicted follows the quota, which others
+/// may take as often as they come.
 fn reach(write: &Write) -> usize {
     match write {
         Write::UpdateWorkloadSpec { .. }
         | Write::SetWorkloadStatus {
-            purpose: StatusPurpose::Report,
+            purpose:
+                StatusPurpose::Admit
+                | StatusPurpose::Evict
+                | StatusPurpose::Requeue
+                | StatusPurpose::Report,
             ..
         } => 1,
         _ => CYCLE_MAX,
@@ -226,6 +231,19 @@ mod tests {
         }
     }
 
+    /// A write of the status of the Workload `a`.
+    fn mk_status(purpose: StatusPurpose) -> Write {
+        Write::SetWorkloadStatus {
+            key: WorkloadKey {
+                namespace: "blue".into(),
+                name: "a".into(),
+            },
+            revision: Revision::default(),
+            status: Box::default(),
+            purpose,
+        }
+    }
+
     /// When these writes happen in ten minutes, one after the other and again and again, each as soon as it may; and
     /// whether each was expected to last.
     fn in_turn(writes: &[Write]) -> Vec<(Duration, bool)> {
@@ -274,18 +292,21 @@ mod tests {
         assert!(in_turn(&life).iter().all(|(_, lasts)| *lasts));
     }
 
+    /// The quota of a group comes and goes by three writes. Its pods are released and deleted by others.
+    #[test]
+    fn what_is_preempted_again_and_again_struggles_with_nobody() {
+        use StatusPurpose::{Admit, Evict, Requeue};
+        let life = [Evict, Requeue, Admit].map(mk_status);
+        assert!(in_turn(&life).iter().all(|(_, lasts)| *lasts));
+        // An admission that somebody takes off at once.
+        let written = in_turn(&[mk_status(Admit)]);
+        assert!(written.iter().any(|(_, lasts)| !lasts), "{written:?}");
+    }
+
     /// It may be told between two of them what the job waits for.
     #[test]
     fn an_explanation_ends_no_struggle() {
-        let explained = Write::SetWorkloadStatus {
-            key: WorkloadKey {
-                namespace: "blue".into(),
-                name: "a".into(),
-            },
-            revision: Revision::default(),
-            status: Box::default(),
-            purpose: StatusPurpose::Explain,
-        };
+        let explained = mk_status(StatusPurpose::Explain);
         let written = in_turn(&[mk_write(JobPurpose::Suspend), explained]);
         let late = written.iter();
         let late = late.filter(|(at, _)| Duration::from_mins(5) < *at);

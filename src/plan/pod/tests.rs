@@ -202,6 +202,7 @@ fn a_pod_is_admitted_by_one_patch_with_its_record() {
         at: serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap(),
         priority: None,
         job: None,
+        group: None,
     };
     let placement = Placement {
         node_selector: [("spot".to_owned(), "true".to_owned())].into(),

@@ -131,11 +131,22 @@ fn suspended() -> Vec<(Objects, &'static str)> {
     ]
 }
 
-/// A control plane with the CRDs and the policies.
+fn workflow() -> Objects {
+    Objects {
+        api_version: "argoproj.io/v1alpha1",
+        kind: "Workflow",
+        spec: json!({"entrypoint": "a"}),
+    }
+}
+
+/// A control plane with the CRDs and the policies, and a queued Workflow from before them, whose pods would not wait.
 async fn start() -> Result<ControlPlane> {
     let mut options = Options::with_crds()?;
     options.manifests.extend(Crds::manifests(&Crds::TOGETHER)?);
     let cp = ControlPlane::start(options).await?;
+    let mut open = workflow().queued("open");
+    open["spec"]["suspend"] = json!(true);
+    create(&cp, &open).await?;
     cp.kubectl(["apply", "-k", POLICIES], None).await?.ok()?;
     // The API server hears of one policy after the other, of those that hold apart from those that judge,
     // and of CRDs too.
@@ -338,11 +349,7 @@ async fn by_templates(cp: &ControlPlane) -> Result<()> {
 /// What the pods of a Workflow wait by is not taken away while it is suspended, nor is it started or queued without. The
 /// same edits as in `webhooks/src/tests/jobs/metadata_alone.rs`.
 async fn by_metadata_for_good(cp: &ControlPlane) -> Result<()> {
-    let workflow = Objects {
-        api_version: "argoproj.io/v1alpha1",
-        kind: "Workflow",
-        spec: json!({"entrypoint": "a"}),
-    };
+    let workflow = workflow();
     let refused = async |name: &str, patch: Value, rule: &str| {
         let told = merge(cp, &workflow, name, patch).await?.err()?;
         ensure!(told.contains(rule), "{told}");
@@ -364,6 +371,10 @@ async fn by_metadata_for_good(cp: &ControlPlane) -> Result<()> {
     let open = json!({"spec": {"suspend": false, "podMetadata": unasked()}});
     refused("kept", open, &must_ask).await?;
     merge(cp, &workflow, "kept", start()).await?.ok()?;
+    let started = "spec.suspend: Forbidden: Sluice starts the job once it is admitted";
+    refused("open", start(), started).await?;
+    let edit = json!({"spec": {"entrypoint": "b"}});
+    merge(cp, &workflow, "open", edit).await?.ok()?;
 
     let labelled = || json!({"metadata": {"labels": {"sluice.dev/queue-name": "q"}}});
     let late =
@@ -384,11 +395,7 @@ async fn by_metadata_for_good(cp: &ControlPlane) -> Result<()> {
 
 /// Kinds that say nothing of their pods but their metadata.
 async fn by_metadata(cp: &ControlPlane) -> Result<()> {
-    let workflow = Objects {
-        api_version: "argoproj.io/v1alpha1",
-        kind: "Workflow",
-        spec: json!({"entrypoint": "a"}),
-    };
+    let workflow = workflow();
     let marked = json!({
         "labels": {"sluice.dev/managed": "true", "sluice.dev/queue-name": "q"},
         "annotations": {(QUEUE_GATE): "true"},

@@ -302,7 +302,7 @@ pub(crate) static MUTANTS: &[Mutant] = &[
         "a group that loses its Workload waits for its own pods",
         "src/controller/decisions/evictions.rs",
         (
-            "pod.is_released() && (is_in_use || was_admitted(pod))",
+            "pod.is_released() && was_admitted(pod)",
             "pod.is_released() && is_in_use && was_admitted(pod)",
         ),
         Unit(

@@ -54,6 +54,7 @@ fn placement_and_record_go_with_the_gate() {
         at: serde_json::from_value(json!("2026-01-02T03:04:05Z")).unwrap(),
         priority: None,
         job: None,
+        group: None,
     };
     let lifting = Lifting {
         add: Some((&has, &spot())),
@@ -112,6 +113,7 @@ fn a_record_replaces_none_that_was_not_seen() {
         at: serde_json::from_value(json!("2026-01-02T03:04:05Z")).unwrap(),
         priority: None,
         job: None,
+        group: None,
     };
     let lifting = Lifting {
         admission: Some(&admission),
