@@ -4,6 +4,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::api::amount::Amount;
 use crate::api::names::WorkloadId;
 use crate::cohort::reopening::ClassRef;
 use crate::cycle::context::{Cycle, QUEUE_IN_TREE};
@@ -12,9 +13,7 @@ use crate::cycle::head_ordering::Head;
 use crate::cycle::preempt::HAS_OPTIONS;
 use crate::cycle::progress::Reservation;
 use crate::flavor::options::FlavorOptions;
-use crate::queue::queueing_strategy::blocking_head;
 use crate::quota::usage::RequestedUsage;
-use crate::quota::view::NodeId;
 use crate::state::nominations::PreemptsFor;
 use crate::workload::queue_order::QueueOrder;
 use crate::workload::shape::Shape;
@@ -30,15 +29,15 @@ struct NominatedHead {
 const NOMINATED_IS_PENDING: &str = "a nominated workload is pending";
 
 impl Cycle<'_> {
-    /// The nominated workloads of this tree, in order.
-    pub(super) fn nominated(&self) -> BTreeSet<(QueueOrder, ClassRef)> {
-        let nominated = self.nominations.waiting().chain(self.ready);
-        nominated.filter_map(|id| self.pending_place(id)).collect()
-    }
-
-    /// Admits nominated workloads, or reserves quota for them. Before each of them the earlier workloads of its queue have
-    /// their turn that need its quota. Of equal workloads the first takes it. Returns whether any has preempted others.
-    pub(super) fn admit_nominated(&mut self, nominated: BTreeSet<(QueueOrder, ClassRef)>) -> bool {
+    /// Admits nominated workloads, or reserves quota for them. A nomination is void if an earlier workload
+    /// of the same queue needs that quota. Of equal workloads the first takes it. Returns whether any
+    /// workload is nominated.
+    pub(super) fn admit_nominated(&mut self) -> bool {
+        let nominated: BTreeSet<(QueueOrder, ClassRef)> =
+            (self.nominations.waiting().chain(self.ready))
+                .filter_map(|id| self.pending_place(id))
+                .collect();
+        let has_nominated = !nominated.is_empty();
         let mut all = Vec::new();
         for (order, class) in nominated {
             let preempted_for = self.nominations.preempted_for(order.id());
@@ -47,140 +46,85 @@ impl Cycle<'_> {
         for nominated_head in &mut all {
             self.grow_reservation(nominated_head);
         }
-        self.undo_reservations(&all);
-        self.progress.last_reserved.clear();
-        let mut rest = all.as_slice();
-        while let Some((nominated_head, after)) = rest.split_first() {
-            rest = after;
-            if self.admit_or_reserve(nominated_head, after) {
-                return true;
-            }
+        let mut outranked = Vec::new();
+        for nominated_head in &all {
+            outranked.push(self.earlier_workload_needs_quota_of(nominated_head));
         }
-        false
-    }
-
-    /// Admits the first member of a class without reservation, or reserves quota for it. Before, each earlier workload of the
-    /// same queue has its turn that would get some of this quota; one that gets nothing, or other resources or flavors,
-    /// leaves it to the nominated workload. What those of `after` have reserved is left to them, who have had no turn yet.
-    /// Returns whether any has preempted others.
-    fn admit_or_reserve(
-        &mut self,
-        nominated_head: &NominatedHead,
-        after: &[NominatedHead],
-    ) -> bool {
-        let NominatedHead {
-            class,
-            preempted_for,
-            ..
-        } = nominated_head;
-        // Each reservation was that of another member, and only they are admitted so far.
-        let Some((options, shape)) = self.options(class) else {
-            self.check(false, NOMINATED_IS_PENDING);
-            return false;
-        };
-        while let Some((order, result)) =
-            self.assignment_in_turn(nominated_head, after, &options, &shape)
-        {
-            let earlier = self.earlier_heads(class, &order);
-            self.check(earlier.is_some(), QUEUE_IN_TREE);
-            let mut earlier = earlier.into_iter().flatten();
-            let served =
-                earlier.find_map(|head| self.serve_if_needed(head, result.requested(), after));
-            match served {
-                Some(true) => return true,
-                Some(false) => {}
-                None => {
-                    let id = order.id().clone();
-                    if matches!(result, AssignmentResult::FitsNow(_)) {
-                        self.nominations.admit(id, *preempted_for);
-                    }
-                    return self.carry_out(class, order, result, shape.borrowing());
-                }
-            }
-        }
-        false
-    }
-
-    /// What the first member of a class without reservation gets when its turn comes.
-    fn assignment_in_turn<'a>(
-        &mut self,
-        nominated_head: &NominatedHead,
-        after: &[NominatedHead],
-        options: &'a FlavorOptions,
-        shape: &Shape,
-    ) -> Option<(QueueOrder, AssignmentResult<'a>)> {
-        let NominatedHead {
-            class,
-            preempted_for,
-            ..
-        } = nominated_head;
-        if *preempted_for == PreemptsFor::Fewest
-            && let Some(order) = self.next_nominated(class)
-            && let FlavorOptions::Slots(slots) = options
-        {
-            self.apply_reservations(after);
-            let grown = self.assign_without_borrowing(class, slots, shape, &order);
-            self.undo_reservations(after);
-            if let Some(grown) = grown {
-                return Some((order, grown));
-            }
-        }
-        self.nominated_assignment(class, options, shape, *preempted_for)
-    }
-
-    /// Gives an earlier workload its turn if it would get some of this quota. Returns whether it has preempted others; none
-    /// if it needs none of it.
-    fn serve_if_needed(
-        &mut self,
-        Head { class, order }: Head,
-        quota: &RequestedUsage,
-        after: &[NominatedHead],
-    ) -> Option<bool> {
-        if after.iter().any(|other| other.order == order) {
-            return None;
-        }
-        if self.is_blocked(&class) || self.waits_behind_head(class.node, order.id()) {
-            return None;
-        }
-        let found = self.options(&class);
-        self.check(found.is_some(), HAS_OPTIONS);
-        let (options, shape) = found?;
-        let FlavorOptions::Slots(slots) = &*options else {
-            return None;
-        };
-        self.apply_reservations(after);
-        let result = self.assign_head(&class, slots, &shape, &order);
-        self.undo_reservations(after);
-        let result = result?;
-        // Both have only what is above zero.
-        let mut requested = result.requested().keys();
-        let is_needed = requested.any(|cell| quota.contains_key(cell));
-        let preempts = matches!(result, AssignmentResult::Preempts { .. });
-        let preempted = is_needed && self.carry_out(&class, order, result, slots.borrowing);
-        (is_needed && preempted == preempts).then_some(preempted)
-    }
-
-    fn apply_reservations(&mut self, of: &[NominatedHead]) {
-        for nominated_head in of {
-            self.apply_reservation(&nominated_head.reservation);
-        }
-    }
-
-    fn undo_reservations(&mut self, of: &[NominatedHead]) {
-        for nominated_head in of {
+        for nominated_head in &all {
             self.undo_reservation(&nominated_head.reservation);
         }
+        self.progress.last_reserved.clear();
+        let all: Vec<(NominatedHead, bool)> = all.into_iter().zip(outranked).collect();
+        let mut before: Vec<&Reservation> = Vec::new();
+        let mut rest = all.as_slice();
+        while let Some(((nominated_head, is_outranked), after)) = rest.split_first() {
+            rest = after;
+            if *is_outranked {
+                before.push(&nominated_head.reservation);
+                continue;
+            }
+            let others: Vec<&Reservation> = match nominated_head.preempted_for {
+                PreemptsFor::All => Vec::new(),
+                PreemptsFor::Fewest => {
+                    let after = after.iter().map(|(other, _)| &other.reservation);
+                    before.iter().copied().chain(after).collect()
+                }
+            };
+            self.admit_or_reserve(nominated_head, &others);
+        }
+        has_nominated
     }
 
-    /// Whether a workload waits behind the head of a strict queue.
-    fn waits_behind_head(&self, queue: NodeId, id: &WorkloadId) -> bool {
-        let (Some(node), Some(cluster_queue)) =
-            (self.tree.queues.at(queue), self.cluster_queue(queue))
-        else {
+    /// Whether earlier workloads of the same queue would get some of this quota without the reservation, and not the same
+    /// beside it. One that gets nothing, or other resources or flavors, leaves it to the nominated workload. So does a
+    /// single one that gets the same beside it; several may not fit together.
+    fn earlier_workload_needs_quota_of(&mut self, nominated_head: &NominatedHead) -> bool {
+        let earlier = self.earlier_heads(&nominated_head.class, &nominated_head.order);
+        self.check(earlier.is_some(), QUEUE_IN_TREE);
+        let reserved = &nominated_head.reservation.requested;
+        let mut earlier = earlier.unwrap_or_default();
+        earlier.retain(|head| self.may_request_any(head, reserved));
+        self.undo_reservation(&nominated_head.reservation);
+        let mut getting = earlier.into_iter().filter_map(|head| {
+            let got = self.would_get(&head)?;
+            shares_any(&got.requested, reserved).then_some((head, got))
+        });
+        let (first, second) = (getting.next(), getting.next());
+        self.apply_reservation(&nominated_head.reservation);
+        let Some((head, got)) = first else {
             return false;
         };
-        let order = self.admission_order(node);
-        blocking_head(&node.config, &order, &cluster_queue.pending, id).is_some()
+        second.is_some()
+            || self.has_another_before(&head, nominated_head)
+            || self.would_get(&head) != Some(got)
+    }
+
+    /// Whether any choice of flavors of a workload has some of these cells.
+    fn may_request_any(&mut self, head: &Head, reserved: &RequestedUsage) -> bool {
+        let found = self.options(&head.class);
+        self.check(found.is_some(), HAS_OPTIONS);
+        found.is_some_and(|(options, _)| match &*options {
+            FlavorOptions::Slots(slots) => slots.cells().any(|cell| reserved.contains_key(&cell)),
+            FlavorOptions::None(_) => false,
+        })
+    }
+
+    /// Whether another member of the class of a head comes before this nominated workload, too.
+    fn has_another_before(
+        &self,
+        Head { class, order }: &Head,
+        nominated_head: &NominatedHead,
+    ) -> bool {
+        let node = self.tree.queues.at(class.node);
+        let (Some(node), Some(cluster_queue)) = (node, self.cluster_queue(class.node)) else {
+            return false;
+        };
+        let admission_order = self.admission_order(node);
+        let used = |class: &ClassRef| admission_order.used(&class.id);
+        let next = cluster_queue.pending.next_of(&class.id, Some(order));
+        next.is_some_and(|next| {
+            (used(class), next) < (used(&nominated_head.class), &nominated_head.order)
+        })
     }
 
     /// The place of a workload, if it is pending in this tree.
@@ -257,6 +201,49 @@ impl Cycle<'_> {
         self.apply_reservation(reservation);
     }
 
+    /// Admits the first member of a class without reservation, or reserves quota for it. If it grows, it leaves what
+    /// `others` have reserved that have had no turn yet, or get none.
+    fn admit_or_reserve(&mut self, nominated_head: &NominatedHead, others: &[&Reservation]) {
+        let NominatedHead {
+            class,
+            preempted_for,
+            ..
+        } = nominated_head;
+        // Each reservation was that of another member, and only they are admitted so far.
+        let Some((options, shape)) = self.options(class) else {
+            return self.check(false, NOMINATED_IS_PENDING);
+        };
+        let mut found = None;
+        if *preempted_for == PreemptsFor::Fewest
+            && let Some(order) = self.next_nominated(class)
+            && let FlavorOptions::Slots(slots) = &*options
+        {
+            for other in others {
+                self.apply_reservation(other);
+            }
+            let grown = self.assign_without_borrowing(class, slots, &shape, &order);
+            found = grown.map(|grown| (order, grown));
+            for other in others {
+                self.undo_reservation(other);
+            }
+        }
+        let found =
+            found.or_else(|| self.nominated_assignment(class, &options, &shape, *preempted_for));
+        match found {
+            Some((order, AssignmentResult::FitsNow(assignment))) => {
+                self.admit(class, &order, &assignment);
+                self.nominations.admit(order.id().clone(), *preempted_for);
+            }
+            Some((order, AssignmentResult::WaitsForEvicted { requested })) => {
+                self.reserve(class, order, requested, shape.borrowing());
+            }
+            Some((_, AssignmentResult::Preempts { .. })) => {
+                self.check(false, "a nominated workload preempts nobody once more");
+            }
+            None => {}
+        }
+    }
+
     /// The first member of a class without reservation.
     fn next_nominated(&self, class: &ClassRef) -> Option<QueueOrder> {
         let reserved = self.progress.last_reserved.get(class);
@@ -280,4 +267,11 @@ impl Cycle<'_> {
         let needs_preemption = matches!(result, AssignmentResult::Preempts { .. });
         (!needs_preemption).then_some((order, result))
     }
+}
+
+/// Whether both have something above zero of the same cell.
+fn shares_any(one: &RequestedUsage, other: &RequestedUsage) -> bool {
+    let is_used = |amount: &Amount| *amount > Amount::ZERO;
+    one.iter()
+        .any(|(cell, amount)| is_used(amount) && other.get(cell).is_some_and(is_used))
 }

@@ -1,18 +1,29 @@
 //! Decides preemptions, and checks whether one would be in vain.
 
+use std::collections::BTreeSet;
+
 use crate::api::event::{Decision, EvictReason};
 use crate::api::names::WorkloadId;
 use crate::cohort::reopening::ClassRef;
 use crate::cycle::context::{Cycle, QUEUE_IN_TREE};
+use crate::cycle::fit_or_preempt::AssignmentResult;
 use crate::cycle::head_ordering::Head;
 use crate::flavor::options::FlavorOptions;
 use crate::preemption::target::Target;
+use crate::quota::usage::RequestedUsage;
 use crate::state::nominations::PreemptsFor;
 use crate::workload::info::WorkloadPhase;
 use crate::workload::queue_order::QueueOrder;
 use crate::workload::shape::ClassId;
 
 pub(super) const HAS_OPTIONS: &str = "a class that is pending has flavor options";
+
+/// What a workload would get at this moment, at once or later, and whom it would preempt for that.
+#[derive(PartialEq, Eq)]
+pub(super) struct WouldGet {
+    pub(super) requested: RequestedUsage,
+    targets: BTreeSet<WorkloadId>,
+}
 
 impl Cycle<'_> {
     /// Whether an earlier workload of the same queue would take the quota that targets free, without being
@@ -33,14 +44,14 @@ impl Cycle<'_> {
             self.remove_target(target);
         }
         let mut earlier = earlier.iter();
-        let benefits = earlier.any(|head| self.would_get_any(head));
+        let benefits = earlier.any(|head| self.would_get(head).is_some());
         for target in targets {
             self.restore_target(target);
         }
         benefits
     }
 
-    /// The first workload without reservation of each class of the same queue, if it comes before this one, in order.
+    /// The first workload without reservation of each class of the same queue, if it comes before this one.
     pub(super) fn earlier_heads(
         &self,
         ClassRef { node: queue, id }: &ClassRef,
@@ -61,32 +72,37 @@ impl Cycle<'_> {
             };
             let next = pending.next_of(id, self.progress.last_reserved.get(&class))?;
             let comes_before = (used(id), next) < own;
-            comes_before.then(|| {
-                let order = next.clone();
-                ((used(id), next), Head { class, order })
+            comes_before.then(|| Head {
+                class,
+                order: next.clone(),
             })
         };
-        let mut earlier: Vec<_> = pending.classes().filter_map(|(id, _)| first(id)).collect();
-        earlier.sort_unstable_by_key(|(place, _)| *place);
-        Some(earlier.into_iter().map(|(_, head)| head).collect())
+        Some(pending.classes().filter_map(|(id, _)| first(id)).collect())
     }
 
-    /// Whether something can be done for a workload at this moment, at once or later.
-    fn would_get_any(&mut self, Head { class, order }: &Head) -> bool {
+    /// What a workload would get; none if nothing can be done for it.
+    pub(super) fn would_get(&mut self, Head { class, order }: &Head) -> Option<WouldGet> {
         if self.is_blocked(class) {
-            return false;
+            return None;
         }
         let found = self.options(class);
         self.check(found.is_some(), HAS_OPTIONS);
-        let Some((options, shape)) = found else {
-            return false;
-        };
+        let (options, shape) = found?;
         let FlavorOptions::Slots(slots) = &*options else {
             // No flavor suits it, whatever the usage.
-            return false;
+            return None;
         };
         let policy = self.policy(class.node);
-        self.assign(class, slots, &shape, order, policy).is_some()
+        let result = self.assign(class, slots, &shape, order, policy)?;
+        let targets = match &result {
+            AssignmentResult::Preempts { targets, .. } => targets.as_slice(),
+            AssignmentResult::FitsNow(_) | AssignmentResult::WaitsForEvicted { .. } => &[],
+        };
+        let targets = targets.iter().map(|target| target.candidate.key.id());
+        Some(WouldGet {
+            requested: result.requested().clone(),
+            targets: targets.cloned().collect(),
+        })
     }
 
     /// Removes a target from the planned view; it is no candidate any more.

@@ -40,9 +40,8 @@ impl Cycle<'_> {
         }
         let before = self.decisions.len();
         self.collect_heads(had_reservations);
-        let nominated = self.nominated();
-        let has_nominated = !nominated.is_empty();
-        let mut preempted = self.admit_nominated(nominated);
+        let has_nominated = self.admit_nominated();
+        let mut preempted = false;
         while !preempted && let Some((rank, head)) = self.next_head() {
             preempted = self.process_head(head, &rank);
         }
@@ -76,7 +75,16 @@ impl Cycle<'_> {
         if !slots.fit_is_monotone || policy.may_reclaim_in_cohort() {
             self.tree.reopened.gains_by_usage(class.clone());
         }
-        let Some(result) = self.assign_head(&class, slots, &shape, &order) else {
+        let mut result = self.assign(&class, slots, &shape, &order, policy);
+        if let Some(AssignmentResult::Preempts { targets, .. }) = &result
+            && self.earlier_workload_would_benefit(&class, &order, targets)
+        {
+            // It may not preempt until the earlier workload no longer fits, or is no longer pending.
+            self.tree.reopened.gains_by_usage(class.clone());
+            let policy = Preemption::default();
+            result = self.assign(&class, slots, &shape, &order, policy);
+        }
+        let Some(result) = result else {
             self.process_without_assignment(&class, order, rank, (slots, &shape));
             return false;
         };
@@ -87,41 +95,10 @@ impl Cycle<'_> {
         else {
             return false;
         };
-        self.carry_out(&class, order, result, slots.borrowing)
-    }
-
-    /// What is assigned to a head. It preempts nobody for the benefit of an earlier workload of its queue.
-    pub(super) fn assign_head<'a>(
-        &mut self,
-        class: &ClassRef,
-        slots: &'a Slots,
-        shape: &Shape,
-        order: &QueueOrder,
-    ) -> Option<AssignmentResult<'a>> {
-        let policy = self.policy(class.node);
-        let result = self.assign(class, slots, shape, order, policy);
-        if let Some(AssignmentResult::Preempts { targets, .. }) = &result
-            && self.earlier_workload_would_benefit(class, order, targets)
-        {
-            // It may not preempt until the earlier workload no longer fits, or is no longer pending.
-            self.tree.reopened.gains_by_usage(class.clone());
-            return self.assign(class, slots, shape, order, Preemption::default());
-        }
-        result
-    }
-
-    /// Admits a head, reserves quota for it, or preempts others for it. Returns whether it has preempted others.
-    pub(super) fn carry_out(
-        &mut self,
-        class: &ClassRef,
-        order: QueueOrder,
-        result: AssignmentResult<'_>,
-        borrowing: Borrowing,
-    ) -> bool {
         match result {
-            AssignmentResult::FitsNow(assignment) => self.admit(class, &order, &assignment),
+            AssignmentResult::FitsNow(assignment) => self.admit(&class, &order, &assignment),
             AssignmentResult::WaitsForEvicted { requested } => {
-                self.reserve(class, order, requested, borrowing);
+                self.reserve(&class, order, requested, slots.borrowing);
             }
             AssignmentResult::Preempts {
                 targets,
@@ -131,7 +108,7 @@ impl Cycle<'_> {
                 if self.preempt(order.id(), &targets, preempts_for) {
                     return true;
                 }
-                self.mark_inadmissible(class, &order);
+                self.mark_inadmissible(&class, &order);
             }
         }
         false

@@ -1,6 +1,7 @@
 //! The search for targets: tries the strategies that the policy allows, and takes the one that costs the
 //! own queue least.
 
+use crate::api::event::PreemptionRight;
 use crate::preemption::candidate_ordering::Candidate;
 use crate::preemption::candidates::{could_reclaim_beyond, own_candidates};
 use crate::preemption::classical::{search_by_priority, search_in_order};
@@ -76,12 +77,18 @@ pub(crate) fn find_targets(
 }
 
 /// Drops the own targets beside which the preemptor fits once the others are gone. They were only to go for the right to
-/// reclaim, and would return at once: so own workloads that it may preempt do not count against that right.
+/// reclaim, and would return at once: so own workloads that it may preempt do not count against that right. Against the
+/// right by shares they do.
 fn spare_own(
     quota: &mut QuotaTree,
     preemptor: &Preemptor<'_>,
     mut found: Vec<Target>,
 ) -> Vec<Target> {
+    let by_shares =
+        |target: &Target| target.candidate.right == PreemptionRight::InCohortFairSharing;
+    if found.iter().any(by_shares) {
+        return found;
+    }
     for target in &found {
         target.remove_usage(quota);
     }

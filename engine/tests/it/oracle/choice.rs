@@ -7,7 +7,7 @@ use sluice_engine::{
     AdmissionScope, Amount, BorrowWithinCohort, Borrowing, ClusterQueue, FairPreemption, Flavor,
     FlavorName, FlavorPreference, PodSet, PodSetAssignment, ReclaimWithinCohort, ResourceGroup,
     ResourceName, TaintEffect, UndeclaredResources, WhenCanBorrow, WhenCanPreempt,
-    WithinClusterQueue, Workload,
+    WithinClusterQueue, Workload, WorkloadId,
 };
 
 use crate::oracle::quota::{Charge, Tree, View};
@@ -134,6 +134,22 @@ impl Scene<'_> {
     pub(crate) fn can_serve(&self, queue: &ClusterQueue, workload: &Workload) -> bool {
         let verdict = self.verdict(queue, workload, &mut Tally::default());
         !matches!(verdict, AssignmentResult::No)
+    }
+
+    /// What a workload would get, at once or later, and who would have to go for that.
+    pub(crate) fn would_get(
+        &self,
+        queue: &ClusterQueue,
+        workload: &Workload,
+    ) -> Option<(Charge, BTreeSet<WorkloadId>)> {
+        match self.verdict(queue, workload, &mut Tally::default()) {
+            AssignmentResult::Now(way) => Some((way.charge, BTreeSet::new())),
+            AssignmentResult::Later(way, goes) => Some((
+                way.charge,
+                goes.into_iter().map(|target| target.id).collect(),
+            )),
+            AssignmentResult::No | AssignmentResult::Keep(..) => None,
+        }
     }
 
     /// What is left for the least of a workload that blocks its queue: of its queue's own; or, if all of that is too little,

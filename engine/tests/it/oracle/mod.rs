@@ -364,69 +364,56 @@ impl Oracle {
     /// has to make room. Claims are dropped at the end. Says whether anything was decided.
     fn pass(&mut self, tree: &Tree, now: Time, decisions: &mut Vec<Decision>) -> bool {
         let before = decisions.len();
-        let (mut claims, mut preempts) = self.keep_promises(tree, now, decisions);
-        while !preempts && let Some(next) = self.best(tree, now, &claims) {
-            preempts = self.carry_out(tree, next, now, &mut claims, decisions);
+        let mut claims = self.keep_promises(tree, now, decisions);
+        while let Some((queue, id, verdict)) = self.best(tree, now, &claims) {
+            match verdict {
+                AssignmentResult::No => unreachable!("it has no rank"),
+                AssignmentResult::Now(assignment) => {
+                    decisions.push(self.admit(id, queue, assignment, now));
+                }
+                AssignmentResult::Keep(part, whole) => {
+                    self.tally.kept_in_part += 1;
+                    self.tally.kept_to_borrow += u64::from(whole.is_some());
+                    let claim = self.claim(tree, &queue, &id, part);
+                    claims.insert(id, claim);
+                }
+                AssignmentResult::Later(assignment, victims) => {
+                    self.tally.later_for_nothing += u64::from(victims.is_empty());
+                    self.tally.later_with_victims += u64::from(!victims.is_empty());
+                    self.tally.several_victims += u64::from(victims.len() > 1);
+                    if victims.is_empty() {
+                        let claim = self.claim(tree, &queue, &id, assignment.charge);
+                        claims.insert(id, claim);
+                        continue;
+                    }
+                    self.changed_its_mind.remove(&id);
+                    if self.is_part(&id, &assignment) {
+                        self.goes_for_least_of.insert(id.clone());
+                    } else {
+                        self.goes_for_least_of.remove(&id);
+                    }
+                    for Target { id: victim, right } in victims {
+                        match right {
+                            PreemptionRight::InClusterQueue => self.tally.own += 1,
+                            PreemptionRight::InCohortReclamation => self.tally.reclaimed += 1,
+                            PreemptionRight::InCohortReclaimWhileBorrowing => {
+                                self.tally.while_borrowing += 1;
+                            }
+                            PreemptionRight::InCohortFairSharing => self.tally.by_share += 1,
+                        }
+                        let root = self.root(&queue).unwrap();
+                        let is_first = self.rounds.entry(root).or_default().insert(victim.clone());
+                        assert!(is_first, "{victim} is preempted twice in a round");
+                        let by = id.clone();
+                        let reason = EvictReason::Preempted { by, right };
+                        self.asked.insert(victim.clone(), reason.clone());
+                        decisions.push(Decision::Evict { id: victim, reason });
+                    }
+                    break;
+                }
+            }
         }
         decisions.len() > before
-    }
-
-    /// Does what becomes of one. Says whether others have to go for it.
-    fn carry_out(
-        &mut self,
-        tree: &Tree,
-        (queue, id, verdict): (ClusterQueueName, WorkloadId, AssignmentResult),
-        now: Time,
-        claims: &mut Reservations,
-        decisions: &mut Vec<Decision>,
-    ) -> bool {
-        match verdict {
-            AssignmentResult::No => unreachable!("it has no rank"),
-            AssignmentResult::Now(assignment) => {
-                decisions.push(self.admit(id, queue, assignment, now));
-            }
-            AssignmentResult::Keep(part, whole) => {
-                self.tally.kept_in_part += 1;
-                self.tally.kept_to_borrow += u64::from(whole.is_some());
-                let claim = self.claim(tree, &queue, &id, part);
-                claims.insert(id, claim);
-            }
-            AssignmentResult::Later(assignment, victims) => {
-                self.tally.later_for_nothing += u64::from(victims.is_empty());
-                self.tally.later_with_victims += u64::from(!victims.is_empty());
-                self.tally.several_victims += u64::from(victims.len() > 1);
-                if victims.is_empty() {
-                    let claim = self.claim(tree, &queue, &id, assignment.charge);
-                    claims.insert(id, claim);
-                    return false;
-                }
-                self.changed_its_mind.remove(&id);
-                if self.is_part(&id, &assignment) {
-                    self.goes_for_least_of.insert(id.clone());
-                } else {
-                    self.goes_for_least_of.remove(&id);
-                }
-                for Target { id: victim, right } in victims {
-                    match right {
-                        PreemptionRight::InClusterQueue => self.tally.own += 1,
-                        PreemptionRight::InCohortReclamation => self.tally.reclaimed += 1,
-                        PreemptionRight::InCohortReclaimWhileBorrowing => {
-                            self.tally.while_borrowing += 1;
-                        }
-                        PreemptionRight::InCohortFairSharing => self.tally.by_share += 1,
-                    }
-                    let root = self.root(&queue).unwrap();
-                    let is_first = self.rounds.entry(root).or_default().insert(victim.clone());
-                    assert!(is_first, "{victim} is preempted twice in a round");
-                    let by = id.clone();
-                    let reason = EvictReason::Preempted { by, right };
-                    self.asked.insert(victim.clone(), reason.clone());
-                    decisions.push(Decision::Evict { id: victim, reason });
-                }
-                return true;
-            }
-        }
-        false
     }
 
     /// Who is next in a tree, and what becomes of it.
@@ -458,8 +445,20 @@ impl Oracle {
                 let mut verdict = if claimed {
                     AssignmentResult::No
                 } else {
-                    self.in_turn(tree, &views, (queue, workload), &passed, &mut tally)
+                    scene.verdict(queue, workload, &mut tally)
                 };
+                // The room that victims leave must not go to one before it that has no right to it.
+                if let AssignmentResult::Later(_, victims) = &verdict
+                    && !victims.is_empty()
+                {
+                    let goes = |holder: &Holder| victims.iter().any(|v| v.id == holder.id);
+                    let then = views.without(goes);
+                    let then = self.scene(tree, &then);
+                    if passed.iter().any(|w| then.can_serve(queue, w)) {
+                        tally.another_would_gain += 1;
+                        verdict = scene.verdict_without_rights(queue, workload, &mut tally);
+                    }
+                }
                 if !claimed {
                     passed.push(workload);
                 }
@@ -504,32 +503,6 @@ impl Oracle {
         tally.shares_decide += u64::from(best.as_ref().map(without_shares) != other);
         self.tally = tally;
         best.map(|(_, (_, (_, _, id)), queue, verdict)| (queue, id, verdict))
-    }
-
-    /// What becomes of one when its turn comes, and those passed got nothing.
-    fn in_turn(
-        &self,
-        tree: &Tree,
-        views: &Views,
-        (queue, workload): (&ClusterQueue, &Workload),
-        passed: &[&Workload],
-        tally: &mut Tally,
-    ) -> AssignmentResult {
-        let scene = self.scene(tree, views);
-        let verdict = scene.verdict(queue, workload, tally);
-        // The room that victims leave must not go to one before it that has no right to it.
-        if let AssignmentResult::Later(_, victims) = &verdict
-            && !victims.is_empty()
-        {
-            let goes = |holder: &Holder| victims.iter().any(|v| v.id == holder.id);
-            let then = views.without(goes);
-            let then = self.scene(tree, &then);
-            if passed.iter().any(|w| then.can_serve(queue, w)) {
-                tally.another_would_gain += 1;
-                return scene.verdict_without_rights(queue, workload, tally);
-            }
-        }
-        verdict
     }
 
     /// Which of the offers below a node goes first: those of each cohort are compared with each other. So many

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use sluice_engine::{
-    AdmissionScope, ClusterQueue, Decision, Event, EvictReason, QueueingStrategy, Time, Workload,
-    WorkloadId, WorkloadState,
+    AdmissionScope, ClusterQueue, Decision, Event, EvictReason, Time, Workload, WorkloadId,
+    WorkloadState,
 };
 
 use super::{Oracle, Reservation, Reservations, order};
@@ -14,13 +14,13 @@ use crate::oracle::tally::Tally;
 
 impl Oracle {
     /// Keeps the room for those for whom others leave, or have just left; then each of them has its turn
-    /// before all others. Of equal ones the first has it. Says, too, whether others have to go for one before them.
+    /// before all others. Of equal ones the first has it.
     pub(super) fn keep_promises(
         &mut self,
         tree: &Tree,
         now: Time,
         decisions: &mut Vec<Decision>,
-    ) -> (Reservations, bool) {
+    ) -> Reservations {
         let promised = self.promised(tree, now);
         let mut kept: Vec<(WorkloadId, Workload, Reservation)> = Vec::new();
         for id in &promised {
@@ -47,120 +47,79 @@ impl Oracle {
                 self.tally.least_grows += 1;
             }
         }
-        let mut claims = Reservations::new();
-        for (number, (id, ..)) in kept.iter().enumerate() {
-            let after = &kept[number + 1..];
-            while let Some((queue, first, verdict)) =
-                self.turn_before(tree, now, id, after, &claims)
-            {
-                let (AssignmentResult::Now(way) | AssignmentResult::Later(way, _)) = &verdict
-                else {
-                    unreachable!("it has a turn")
-                };
-                if let Some((earlier, verdict)) =
-                    self.earlier(tree, now, (&queue, &first, &way.charge), after, &claims)
-                {
-                    self.tally.earlier_served += 1;
-                    if self.carry_out(
-                        tree,
-                        (queue.name, earlier, verdict),
-                        now,
-                        &mut claims,
-                        decisions,
-                    ) {
-                        return (claims, true);
-                    }
+        // Those that stand before it in its queue, and would get something of the same flavor and resource, have it instead;
+        // but not a single one that gets the same beside it.
+        let all: Vec<WorkloadId> = kept.iter().map(|(_, first, _)| first.id.clone()).collect();
+        let mut still = kept.clone();
+        for (id, first, claim) in &kept {
+            let others = kept.iter().filter(|(_, other, _)| other.id != first.id);
+            let without = self.views(tree, others.map(|(_, _, claim)| claim));
+            let scene = self.scene(tree, &without);
+            let queue = &self.queues[&self.locals[&first.queue].cluster_queue];
+            let mut ignored = Tally::default();
+            let lined_up = self.lined_up(queue, now, &mut ignored);
+            let before = lined_up.into_iter().take_while(|w| w.id != first.id);
+            let before: Vec<_> = before.filter(|w| !all.contains(&w.id)).collect();
+            let with = self.views(tree, kept.iter().map(|(_, _, claim)| claim));
+            let beside = self.scene(tree, &with);
+            let taken = |charge: &Charge, cell| charge.get(cell).is_some_and(|amount| 0 < *amount);
+            let mut could_be_served = false;
+            let mut getting = Vec::new();
+            for workload in before {
+                let Some(got) = scene.would_get(queue, workload) else {
                     continue;
+                };
+                could_be_served = true;
+                let mut cells = claim.charge.keys();
+                if cells.any(|cell| taken(&claim.charge, cell) && taken(&got.0, cell)) {
+                    getting.push((workload, got));
                 }
-                self.tally.promise_kept += 1;
-                if matches!(verdict, AssignmentResult::Now(_)) {
-                    let for_least = self.goes_for_least_of.contains(id);
-                    self.taken_as_promised.insert(first.clone(), for_least);
-                }
-                self.carry_out(
-                    tree,
-                    (queue.name, first, verdict),
-                    now,
-                    &mut claims,
-                    decisions,
-                );
-                break;
+            }
+            let is_needed = match getting.as_slice() {
+                [] => false,
+                [(workload, got)] => beside.would_get(queue, workload).as_ref() != Some(got),
+                _ => true,
+            };
+            self.tally.promise_kept_beside_one += u64::from(getting.len() == 1 && !is_needed);
+            self.tally.promise_kept_before_others += u64::from(could_be_served && !is_needed);
+            if is_needed {
+                self.tally.promise_broken += 1;
+                still.retain(|(other, ..)| other != id);
             }
         }
-        (claims, false)
-    }
-
-    /// What one gets for whom others left, before those `after` it.
-    fn turn_before(
-        &self,
-        tree: &Tree,
-        now: Time,
-        id: &WorkloadId,
-        after: &[(WorkloadId, Workload, Reservation)],
-        claims: &Reservations,
-    ) -> Option<(ClusterQueue, WorkloadId, AssignmentResult)> {
-        let before: Vec<&WorkloadId> = claims.keys().collect();
-        let turn = self.turn_of(tree, now, id, &before, claims.values());
-        let more = self
-            .first_like(now, id, &before)
-            .and_then(|(queue, first)| {
-                let others = after.iter().map(|(_, _, claim)| claim);
-                let more = self.more_than_least(tree, id, first, claims.values().chain(others))?;
+        let mut claims = Reservations::new();
+        let mut waiting = kept.clone();
+        for (id, ..) in still {
+            let before: Vec<&WorkloadId> = claims.keys().collect();
+            waiting.retain(|(other, ..)| *other != id);
+            let turn = self.turn_of(tree, now, &id, &before, claims.values());
+            let first = self.first_like(now, &id, &before);
+            let others = waiting.iter().map(|(_, _, claim)| claim);
+            let more = first.and_then(|(queue, first)| {
+                let more = self.more_than_least(tree, &id, first, claims.values().chain(others))?;
                 Some((queue, first, more.at_its_time()))
             });
-        let (queue, first, verdict) = more.or(turn)?;
-        Some((queue.clone(), first.id.clone(), verdict))
-    }
-
-    /// The first that stands before one in its queue, and would get something of the same flavor and resource: it has its
-    /// turn first.
-    fn earlier(
-        &mut self,
-        tree: &Tree,
-        now: Time,
-        (queue, promised, kept): (&ClusterQueue, &WorkloadId, &Charge),
-        after: &[(WorkloadId, Workload, Reservation)],
-        claims: &Reservations,
-    ) -> Option<(WorkloadId, AssignmentResult)> {
-        let mut tally = self.tally;
-        let views = self.views(
-            tree,
-            claims
-                .values()
-                .chain(after.iter().map(|(_, _, claim)| claim)),
-        );
-        let is_strict = queue.strategy == QueueingStrategy::StrictFifo;
-        let by_usage = queue.admission_scope == AdmissionScope::ByUsage;
-        let mut lined_up = self.lined_up(queue, now, &mut Tally::default());
-        if is_strict {
-            lined_up.truncate(1);
-        }
-        let mut passed: Vec<&Workload> = Vec::new();
-        let mut found = None;
-        for workload in lined_up.into_iter().take_while(|w| w.id != *promised) {
-            if claims.contains_key(&workload.id) {
+            let Some((queue, first, verdict)) = more.or(turn) else {
                 continue;
-            }
-            let is_like = |other: &Workload| {
-                workload.pod_sets == other.pod_sets && (!by_usage || workload.queue == other.queue)
             };
-            if !after.iter().any(|(_, other, _)| is_like(other)) {
-                let verdict = self.in_turn(tree, &views, (queue, workload), &passed, &mut tally);
-                if let AssignmentResult::Now(way) | AssignmentResult::Later(way, _) = &verdict {
-                    let taken =
-                        |charge: &Charge, cell| charge.get(cell).is_some_and(|amount| 0 < *amount);
-                    let mut cells = kept.keys();
-                    if cells.any(|cell| taken(kept, cell) && taken(&way.charge, cell)) {
-                        found = Some((workload.id.clone(), verdict));
-                        break;
-                    }
-                    tally.promise_kept_before_others += 1;
+            let (queue, first) = (queue.name.clone(), first.id.clone());
+            self.tally.promise_kept += 1;
+            let for_least = self.goes_for_least_of.contains(&id);
+            match verdict {
+                AssignmentResult::Now(assignment) => {
+                    self.taken_as_promised.insert(first.clone(), for_least);
+                    decisions.push(self.admit(first, queue, assignment, now));
+                }
+                AssignmentResult::Later(assignment, _) => {
+                    let claim = self.claim(tree, &queue, &first, assignment.charge);
+                    claims.insert(first, claim);
+                }
+                AssignmentResult::No | AssignmentResult::Keep(..) => {
+                    unreachable!("it has a turn")
                 }
             }
-            passed.push(workload);
         }
-        self.tally = tally;
-        found
+        claims
     }
 
     /// Who waits in a tree and is promised room, in order.

@@ -81,12 +81,19 @@ impl<'a> Preemptor<'a> {
     }
 
     /// Of its own queue nobody has to go who would be back at once: beside whom there is room once the others have gone.
+    /// All of them have to go if somebody goes by shares: they count there.
     fn without_own_beside_whom_it_fits(
         &self,
         found: &[Candidate<'a>],
         tally: &mut Tally,
     ) -> Vec<Candidate<'a>> {
         let mut spared = found.to_vec();
+        if found
+            .iter()
+            .any(|candidate| candidate.right == InCohortFairSharing)
+        {
+            return spared;
+        }
         for own in found
             .iter()
             .rev()

@@ -184,6 +184,22 @@ fn by_shares_no_own_job_is_preempted_where_a_borrower_is_enough() {
     }
 }
 
+/// What own jobs use counts in the shares by which others are preempted.
+#[test]
+fn own_jobs_without_which_shares_allow_no_preemption_are_preempted() {
+    check(
+        "fair initial
+         cohort c default.cpu=8
+         queue q in=c own=lower reclaim=any default.cpu=0
+         queue o in=c reclaim=any default.cpu=0
+         job l q cpu=2
+         job b o cpu=6
+         rest => b l
+         job j q priority=1 cpu=5
+         decide => !l(own) !b(fair)",
+    );
+}
+
 #[test]
 fn own_jobs_are_preempted_only_as_far_as_reclaiming_from_borrowers_needs_it() {
     // Without `low`, and not before, the job is within what is its queue's own.

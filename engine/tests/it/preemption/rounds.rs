@@ -8,13 +8,13 @@ const CIRCLE: &str = "fair initial
      queue a in=c own=newer reclaim=any weight=3000 default.cpu=1
      queue b in=c reclaim=any default.cpu=3
      queue d in=c own=lower reclaim=any default.cpu=2
-     job other b at=0 cpu=2 within-nominal
-     job d-low d at=0 cpu=2 within-nominal
-     job a-low a at=0 cpu=2
-     rest => d-low other a-low
      job a-high a priority=2 at=0 cpu=1 within-nominal
      job d-high d priority=2 at=0 cpu=3
-     rest => !a-low(own) !d-low(own) a-high d-high !d-high(fair) a-low !a-high(reclaim) d-low
+     job a-low a at=0 cpu=2
+     rest => a-high a-low d-high
+     job other b at=0 cpu=2 within-nominal
+     job d-low d at=0 cpu=2 within-nominal
+     rest => !d-high(reclaim) !a-low(reclaim) other a-low !a-high(reclaim) d-low
      decide =>
      why a-high => waits in ClusterQueue \"a\": its preemption targets were already preempted, and are not preempted again until something else changes in the cohort
      ";
