@@ -45,12 +45,12 @@ impl Controller {
             job,
             unused,
             bound_pods: &|| self.bound_pods(subject),
-            may_be_admitted: self.writes.may_be_admitted(subject),
+            admission_in_flight: self.writes.admission_in_flight(subject),
             awaits_reply: in_flight.is_some_and(|kind| kind != WriteKind::Explanation)
                 && self.engine.admission(&id).is_some(),
             is_free: in_flight.is_none_or(|kind| kind == WriteKind::Explanation)
                 && !self.writes.is_backing_off(subject),
-            may_wait: &|| self.may_wait(subject, workload),
+            is_eligible: &|| self.is_eligible(subject, workload),
         };
         let state = match engine_state::state(&situation) {
             Ok(Some(state)) => state,
@@ -142,7 +142,7 @@ impl Controller {
     pub(super) fn hold_up_nobody(&mut self, subject: &Subject) {
         let id = subject.id();
         // The engine assumes an admission that is under way.
-        if self.writes.may_be_admitted(subject) {
+        if self.writes.admission_in_flight(subject) {
             return;
         }
         let Some(standing) = self.engine.standing(&id) else {
@@ -181,7 +181,7 @@ impl Controller {
     }
 
     /// Whether a job or group with a Workload may be admitted.
-    fn may_wait(&self, subject: &Subject, workload: &WorkloadRecord) -> bool {
+    fn is_eligible(&self, subject: &Subject, workload: &WorkloadRecord) -> bool {
         if self.no_priority(subject, workload).is_some() {
             return false;
         }
@@ -191,7 +191,7 @@ impl Controller {
         // What is known of a job is so only while its kind is watched.
         self.objects.job_of(subject).is_some_and(|(key, job)| {
             self.kinds.is_listed(&key.kind)
-                && engine_state::may_wait(job, workload)
+                && engine_state::is_eligible(job, workload)
                 && self.pods_are_free(subject, job)
         })
     }
@@ -281,7 +281,7 @@ impl Controller {
             return;
         };
         let is_late = self.ended_terms.has_pod(uid);
-        if (pod.queue_gate.is_some() || is_late) && self.writes.may_be_admitted(subject) {
+        if (pod.queue_gate.is_some() || is_late) && self.writes.admission_in_flight(subject) {
             // The engine assumes an admission that is under way.
             return;
         }
@@ -321,7 +321,7 @@ impl Controller {
             own: own.as_ref(),
             first_choice: &|| self.cluster.first_choice(&queue),
             is_undecided,
-            may_wait: &|| {
+            is_eligible: &|| {
                 is_free
                     && self.unused.backs_off_until(pod, self.now).is_none()
                     && self.pod_priority(&key.namespace, pod).is_ok()

@@ -41,14 +41,14 @@ pub struct WorkloadSituation<'a> {
     /// How many pods of each pod set are bound to nodes.
     pub bound_pods: &'a dyn Fn() -> HashMap<String, u32>,
     /// Whether an admission of it is under way.
-    pub may_be_admitted: bool,
+    pub admission_in_flight: bool,
     /// Whether the engine counts usage of it, and a write of it is under way. A watch may show what was written before
     /// the reply does.
     pub awaits_reply: bool,
     /// Whether no write of it is under way that matters, and it does not back off after one.
     pub is_free: bool,
     /// Whether nothing but its record keeps it from being admitted.
-    pub may_wait: &'a dyn Fn() -> bool,
+    pub is_eligible: &'a dyn Fn() -> bool,
 }
 
 /// The state of a job or group with a Workload; none while the engine assumes an admission that is under way, or until
@@ -88,11 +88,11 @@ pub fn state(situation: &WorkloadSituation<'_>) -> Result<Option<WorkloadState>,
             }
         }
         // The engine assumes an admission that is under way.
-        None if situation.may_be_admitted || situation.awaits_reply => return Ok(None),
+        None if situation.admission_in_flight || situation.awaits_reply => return Ok(None),
         None if situation.is_free
             && !workload.deleting
             && workload.spec.active
-            && (situation.may_wait)() =>
+            && (situation.is_eligible)() =>
         {
             WorkloadState::Pending
         }
@@ -112,7 +112,7 @@ pub fn priority(workload: &WorkloadRecord, job: Option<&JobRecord>) -> i32 {
 }
 
 /// Whether a job with a Workload may be admitted: its gates are gone and it asks for what is recorded.
-pub fn may_wait(job: &JobRecord, workload: &WorkloadRecord) -> bool {
+pub fn is_eligible(job: &JobRecord, workload: &WorkloadRecord) -> bool {
     let is_queued =
         matches!(&job.queue, LabelledQueue::Named(queue) if *queue == workload.spec.queue_name);
     let reading = job.reading.as_ref();
@@ -152,7 +152,7 @@ pub struct PodSituation<'a> {
     /// Whether its admission is late, and the engine decides about it once more.
     pub is_undecided: bool,
     /// Whether nothing but its record keeps it from being admitted.
-    pub may_wait: &'a dyn Fn() -> bool,
+    pub is_eligible: &'a dyn Fn() -> bool,
     /// The present.
     pub now: Present,
 }
@@ -164,7 +164,7 @@ pub fn pod_state(situation: &PodSituation<'_>) -> WorkloadState {
         return WorkloadState::Pending;
     }
     if pod.queue_gate.is_some() {
-        return if pod.waits_for_quota_alone() && (situation.may_wait)() {
+        return if pod.waits_for_quota_alone() && (situation.is_eligible)() {
             WorkloadState::Pending
         } else {
             WorkloadState::Inactive

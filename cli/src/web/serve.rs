@@ -263,7 +263,7 @@ mod tests {
         };
         tokio::select! {
             () = requests(stream, limits, router, stopped) => {}
-            () = async { asking.await; pending().await } => {}
+            () = async { asking.await; pending::<()>().await; } => {}
         }
         began.elapsed()
     }
@@ -272,7 +272,7 @@ mod tests {
     async fn who_does_not_read_loses_the_connection() {
         let silent = lasts(20, async |client| {
             let _client = client;
-            pending().await
+            pending::<()>().await;
         });
         assert_eq!(silent.await.as_secs(), WRITE_TIME_MAX.as_secs());
         // A few bytes now and then do not help.

@@ -101,7 +101,7 @@ impl Writes {
     }
 
     /// Whether the subject may have been admitted: the engine assumes that.
-    pub fn may_be_admitted(&self, subject: &Subject) -> bool {
+    pub fn admission_in_flight(&self, subject: &Subject) -> bool {
         self.of(subject) == Some(WriteKind::Admission) || self.unanswered.contains_key(subject)
     }
 

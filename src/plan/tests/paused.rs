@@ -87,6 +87,6 @@ fn a_paused_job_does_not_wait_for_quota() {
         WorkloadRecord::read(serde_json::from_value(mk_workload(json!({}))).unwrap()).unwrap();
     for (mark, waits) in [("true", true), ("false", false)] {
         let job = read(&kind(), &job(mark));
-        assert_eq!(engine_state::may_wait(&job, &workload), waits, "{mark}");
+        assert_eq!(engine_state::is_eligible(&job, &workload), waits, "{mark}");
     }
 }

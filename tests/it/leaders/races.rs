@@ -149,18 +149,14 @@ async fn a_deleted_workload_frees_nothing_that_runs() -> Result<()> {
         // One of the two is admitted next, and not before the first has stopped.
         let is_new = |w: &Value| w["metadata"]["uid"] != workload["metadata"]["uid"];
         scene.see_workload("running", "made again", is_new).await?;
-        sluice_testbed::eventually(
-            "one of them to be admitted",
-            crate::support::DEADLINE,
-            async || {
-                let all = scene.list("Workload").await.map_err(|e| format!("{e:#}"))?;
-                if all.iter().any(is_admitted) {
-                    Ok(())
-                } else {
-                    Err(format!("{all:?}"))
-                }
-            },
-        )
+        eventually("one of them to be admitted", DEADLINE, async || {
+            let all = scene.list("Workload").await.map_err(|e| format!("{e:#}"))?;
+            if all.iter().any(is_admitted) {
+                Ok(())
+            } else {
+                Err(format!("{all:?}"))
+            }
+        })
         .await?;
         scene.delete("Job", "running").await?;
         scene.see_complete("waiting").await?;

@@ -184,7 +184,7 @@ pub(crate) static MUTANTS: &[Mutant] = &[
     mutant(
         "an admission on its way is forgotten when its job changes",
         "src/plan/engine_state.rs",
-        "None if situation.may_be_admitted || situation.awaits_reply => return",
+        "None if situation.admission_in_flight || situation.awaits_reply => return",
         "None if situation.awaits_reply => return",
     ),
     mutant(
