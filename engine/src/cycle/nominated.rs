@@ -75,28 +75,19 @@ impl Cycle<'_> {
         has_nominated
     }
 
-    /// Whether earlier workloads of the same queue would get some of this quota without the reservation, and not the same
-    /// beside it. One that gets nothing, or other resources or flavors, leaves it to the nominated workload. So does a
-    /// single one that gets the same beside it; several may not fit together.
+    /// Whether an earlier workload of the same queue would get some of this quota without the reservation. One that gets
+    /// nothing, or other resources or flavors, leaves it to the nominated workload.
     fn earlier_workload_needs_quota_of(&mut self, nominated_head: &NominatedHead) -> bool {
         let earlier = self.earlier_heads(&nominated_head.class, &nominated_head.order);
         self.check(earlier.is_some(), QUEUE_IN_TREE);
         let reserved = &nominated_head.reservation.requested;
-        let mut earlier = earlier.unwrap_or_default();
-        earlier.retain(|head| self.may_request_any(head, reserved));
         self.undo_reservation(&nominated_head.reservation);
-        let mut getting = earlier.into_iter().filter_map(|head| {
-            let got = self.would_get(&head)?;
-            shares_any(&got.requested, reserved).then_some((head, got))
+        let needs = earlier.into_iter().flatten().any(|head| {
+            self.may_request_any(&head, reserved)
+                && (self.would_get(&head)).is_some_and(|requested| shares_any(&requested, reserved))
         });
-        let (first, second) = (getting.next(), getting.next());
         self.apply_reservation(&nominated_head.reservation);
-        let Some((head, got)) = first else {
-            return false;
-        };
-        second.is_some()
-            || self.has_another_before(&head, nominated_head)
-            || self.would_get(&head) != Some(got)
+        needs
     }
 
     /// Whether any choice of flavors of a workload has some of these cells.
@@ -106,24 +97,6 @@ impl Cycle<'_> {
         found.is_some_and(|(options, _)| match &*options {
             FlavorOptions::Slots(slots) => slots.cells().any(|cell| reserved.contains_key(&cell)),
             FlavorOptions::None(_) => false,
-        })
-    }
-
-    /// Whether another member of the class of a head comes before this nominated workload, too.
-    fn has_another_before(
-        &self,
-        Head { class, order }: &Head,
-        nominated_head: &NominatedHead,
-    ) -> bool {
-        let node = self.tree.queues.at(class.node);
-        let (Some(node), Some(cluster_queue)) = (node, self.cluster_queue(class.node)) else {
-            return false;
-        };
-        let admission_order = self.admission_order(node);
-        let used = |class: &ClassRef| admission_order.used(&class.id);
-        let next = cluster_queue.pending.next_of(&class.id, Some(order));
-        next.is_some_and(|next| {
-            (used(class), next) < (used(&nominated_head.class), &nominated_head.order)
         })
     }
 

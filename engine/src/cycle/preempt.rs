@@ -1,12 +1,9 @@
 //! Decides preemptions, and checks whether one would be in vain.
 
-use std::collections::BTreeSet;
-
 use crate::api::event::{Decision, EvictReason};
 use crate::api::names::WorkloadId;
 use crate::cohort::reopening::ClassRef;
 use crate::cycle::context::{Cycle, QUEUE_IN_TREE};
-use crate::cycle::fit_or_preempt::AssignmentResult;
 use crate::cycle::head_ordering::Head;
 use crate::flavor::options::FlavorOptions;
 use crate::preemption::target::Target;
@@ -17,13 +14,6 @@ use crate::workload::queue_order::QueueOrder;
 use crate::workload::shape::ClassId;
 
 pub(super) const HAS_OPTIONS: &str = "a class that is pending has flavor options";
-
-/// What a workload would get at this moment, at once or later, and whom it would preempt for that.
-#[derive(PartialEq, Eq)]
-pub(super) struct WouldGet {
-    pub(super) requested: RequestedUsage,
-    targets: BTreeSet<WorkloadId>,
-}
 
 impl Cycle<'_> {
     /// Whether an earlier workload of the same queue would take the quota that targets free, without being
@@ -80,8 +70,8 @@ impl Cycle<'_> {
         Some(pending.classes().filter_map(|(id, _)| first(id)).collect())
     }
 
-    /// What a workload would get; none if nothing can be done for it.
-    pub(super) fn would_get(&mut self, Head { class, order }: &Head) -> Option<WouldGet> {
+    /// The usage that a workload would get at this moment, at once or later; none if nothing can be done for it.
+    pub(super) fn would_get(&mut self, Head { class, order }: &Head) -> Option<RequestedUsage> {
         if self.is_blocked(class) {
             return None;
         }
@@ -94,15 +84,7 @@ impl Cycle<'_> {
         };
         let policy = self.policy(class.node);
         let result = self.assign(class, slots, &shape, order, policy)?;
-        let targets = match &result {
-            AssignmentResult::Preempts { targets, .. } => targets.as_slice(),
-            AssignmentResult::FitsNow(_) | AssignmentResult::WaitsForEvicted { .. } => &[],
-        };
-        let targets = targets.iter().map(|target| target.candidate.key.id());
-        Some(WouldGet {
-            requested: result.requested().clone(),
-            targets: targets.cloned().collect(),
-        })
+        Some(result.requested().clone())
     }
 
     /// Removes a target from the planned view; it is no candidate any more.

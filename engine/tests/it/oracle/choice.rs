@@ -7,7 +7,7 @@ use sluice_engine::{
     AdmissionScope, Amount, BorrowWithinCohort, Borrowing, ClusterQueue, FairPreemption, Flavor,
     FlavorName, FlavorPreference, PodSet, PodSetAssignment, ReclaimWithinCohort, ResourceGroup,
     ResourceName, TaintEffect, UndeclaredResources, WhenCanBorrow, WhenCanPreempt,
-    WithinClusterQueue, Workload, WorkloadId,
+    WithinClusterQueue, Workload,
 };
 
 use crate::oracle::quota::{Charge, Tree, View};
@@ -136,18 +136,10 @@ impl Scene<'_> {
         !matches!(verdict, AssignmentResult::No)
     }
 
-    /// What a workload would get, at once or later, and who would have to go for that.
-    pub(crate) fn would_get(
-        &self,
-        queue: &ClusterQueue,
-        workload: &Workload,
-    ) -> Option<(Charge, BTreeSet<WorkloadId>)> {
+    /// What a workload would get, at once or later.
+    pub(crate) fn would_get(&self, queue: &ClusterQueue, workload: &Workload) -> Option<Charge> {
         match self.verdict(queue, workload, &mut Tally::default()) {
-            AssignmentResult::Now(way) => Some((way.charge, BTreeSet::new())),
-            AssignmentResult::Later(way, goes) => Some((
-                way.charge,
-                goes.into_iter().map(|target| target.id).collect(),
-            )),
+            AssignmentResult::Now(way) | AssignmentResult::Later(way, _) => Some(way.charge),
             AssignmentResult::No | AssignmentResult::Keep(..) => None,
         }
     }

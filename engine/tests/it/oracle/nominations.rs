@@ -47,8 +47,7 @@ impl Oracle {
                 self.tally.least_grows += 1;
             }
         }
-        // Those that stand before it in its queue, and would get something of the same flavor and resource, have it instead;
-        // but not a single one that gets the same beside it.
+        // One that stands before it in its queue, and would get something of the same flavor and resource, has it instead.
         let all: Vec<WorkloadId> = kept.iter().map(|(_, first, _)| first.id.clone()).collect();
         let mut still = kept.clone();
         for (id, first, claim) in &kept {
@@ -60,27 +59,15 @@ impl Oracle {
             let lined_up = self.lined_up(queue, now, &mut ignored);
             let before = lined_up.into_iter().take_while(|w| w.id != first.id);
             let before: Vec<_> = before.filter(|w| !all.contains(&w.id)).collect();
-            let with = self.views(tree, kept.iter().map(|(_, _, claim)| claim));
-            let beside = self.scene(tree, &with);
+            let got: Vec<_> = before
+                .iter()
+                .filter_map(|w| scene.would_get(queue, w))
+                .collect();
+            let could_be_served = !got.is_empty();
             let taken = |charge: &Charge, cell| charge.get(cell).is_some_and(|amount| 0 < *amount);
-            let mut could_be_served = false;
-            let mut getting = Vec::new();
-            for workload in before {
-                let Some(got) = scene.would_get(queue, workload) else {
-                    continue;
-                };
-                could_be_served = true;
-                let mut cells = claim.charge.keys();
-                if cells.any(|cell| taken(&claim.charge, cell) && taken(&got.0, cell)) {
-                    getting.push((workload, got));
-                }
-            }
-            let is_needed = match getting.as_slice() {
-                [] => false,
-                [(workload, got)] => beside.would_get(queue, workload).as_ref() != Some(got),
-                _ => true,
-            };
-            self.tally.promise_kept_beside_one += u64::from(getting.len() == 1 && !is_needed);
+            let is_needed = (claim.charge.keys()).any(|cell| {
+                taken(&claim.charge, cell) && got.iter().any(|charge| taken(charge, cell))
+            });
             self.tally.promise_kept_before_others += u64::from(could_be_served && !is_needed);
             if is_needed {
                 self.tally.promise_broken += 1;

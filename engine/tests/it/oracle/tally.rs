@@ -28,8 +28,6 @@ pub(crate) struct Tally {
     pub(crate) promise_broken: u64,
     /// One that came before in its queue could be served as well without.
     pub(crate) promise_kept_before_others: u64,
-    /// One that came before in its queue got the same beside it.
-    pub(crate) promise_kept_beside_one: u64,
     /// The place of one that was taken on a promise could not be recorded.
     pub(crate) promised_again: u64,
     /// One for whose least others left had as much again, or more.
@@ -86,7 +84,7 @@ impl Tally {
         counts!(
             admitted admitted_borrowing admitted_in_part later_for_nothing later_with_victims parked
             own reclaimed while_borrowing by_share stopped timed_out several_victims protected another_would_gain promise_kept
-            promise_broken promise_kept_before_others promise_kept_beside_one promised_again least_grows spared own_spared needless kept_in_part kept_to_borrow any_way taken_back with_own least_waits
+            promise_broken promise_kept_before_others promised_again least_grows spared own_spared needless kept_in_part kept_to_borrow any_way taken_back with_own least_waits
             second_strategy for_nominal nominal_kept stopped_early by_grade preempt_beats_borrowing
             borrowing_beats_preempt shares_decide standings_decide queue_full backing_off second_pass
             never_fits lacking one_less one_less_together have_to_end
@@ -103,7 +101,7 @@ impl Tally {
         add!(
             admitted admitted_borrowing admitted_in_part later_for_nothing later_with_victims parked
             own reclaimed while_borrowing by_share stopped timed_out several_victims protected another_would_gain promise_kept
-            promise_broken promise_kept_before_others promise_kept_beside_one promised_again least_grows spared own_spared needless kept_in_part kept_to_borrow any_way taken_back with_own least_waits
+            promise_broken promise_kept_before_others promised_again least_grows spared own_spared needless kept_in_part kept_to_borrow any_way taken_back with_own least_waits
             second_strategy for_nominal nominal_kept stopped_early by_grade preempt_beats_borrowing
             borrowing_beats_preempt shares_decide standings_decide queue_full backing_off second_pass
             never_fits lacking one_less one_less_together have_to_end

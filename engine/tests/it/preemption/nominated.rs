@@ -295,49 +295,6 @@ fn one_before_it_that_would_get_some_of_the_quota_comes_first() {
     );
 }
 
-/// What was evicted for the nominated one is not lost to the evicted, who would return first by nominal quota.
-#[test]
-fn one_before_it_that_gets_the_same_beside_it_leaves_it_the_quota() {
-    let script = |cohort: &str, last: &str, decided: &str| {
-        check(&format!(
-            "{cohort}
-             queue q in=c reclaim=any default.cpu=2 default.memory=2
-             queue o in=c default.cpu=2 default.memory=2
-             job b1 o priority=10 cpu=2
-             job b2 o priority=9 cpu=2
-             rest => b1 b2
-             job n q cpu=2 memory=1
-             decide => !b2(reclaim)
-             evicting b2
-             {last}
-             pend b2
-             decide => {decided}"
-        ));
-    };
-    script("", "job e q priority=5 memory=3", "n e");
-    // It does not get the same.
-    script("", "job e q priority=5 memory=4", "b2 e");
-    // One of two does, but not both.
-    let two = "job e1 q priority=5 memory=2\njob e2 q priority=4 memory=2 tolerate=z";
-    script("", two, "e1 b2 e2");
-    let equal = "job e1 q priority=5 memory=2\njob e2 q priority=4 memory=2";
-    script("", equal, "e1 b2 e2");
-    check(
-        "fair
-         queue q in=c reclaim=any default.cpu=4 default.memory=0
-         queue o in=c default.cpu=4 default.memory=4
-         job b1 o cpu=4
-         job b2 o cpu=4
-         rest => b1 b2
-         job n q cpu=4 memory=1
-         decide => !b2(reclaim)
-         evicting b2
-         job e q priority=1 memory=1
-         pend b2
-         decide => n e",
-    );
-}
-
 /// It has its turn among all others: it may not take nominal quota of others by this.
 #[test]
 fn one_before_it_that_needs_some_of_the_quota_passes_no_other_queue() {

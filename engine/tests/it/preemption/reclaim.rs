@@ -194,7 +194,7 @@ fn own_jobs_without_which_shares_allow_no_preemption_are_preempted() {
          queue o in=c reclaim=any default.cpu=0
          job l q cpu=2
          job b o cpu=6
-         rest => b l
+         rest => l b
          job j q priority=1 cpu=5
          decide => !l(own) !b(fair)",
     );
