@@ -276,7 +276,7 @@ impl Controller {
     }
 
     /// Whether a job or group that holds quota gives it back when it is evicted: the engine counts on that, and nothing
-    /// else is told to go. Its Workload says that it is evicted. What its JobKind reads must be known as it is: nobody
+    /// else is evicted. Its Workload says that it is evicted. What its JobKind reads must be known as it is: nobody
     /// stops the pods of a job that is gone, or that Sluice can't read or write to. They hold its quota until they are
     /// gone.
     pub(in crate::controller) fn can_be_evicted(&self, subject: &Subject) -> bool {

@@ -176,7 +176,7 @@ impl Objects {
             requests,
             held,
         };
-        self.charge(listed.bytes())?;
+        self.keep_bytes(listed.bytes())?;
         self.listed.push(listed);
         ControlFlow::Continue(())
     }
@@ -184,13 +184,13 @@ impl Objects {
     fn add_member(&mut self, member: Member) -> ControlFlow<()> {
         let Member { uid, name, group } = &member;
         let text = [uid, name, group].map(String::len).iter().sum::<usize>();
-        self.charge(size_of::<Member>().saturating_add(text))?;
+        self.keep_bytes(size_of::<Member>().saturating_add(text))?;
         self.members.push(member);
         ControlFlow::Continue(())
     }
 
     /// Breaks off if that is more than may be kept.
-    fn charge(&mut self, bytes: usize) -> ControlFlow<()> {
+    fn keep_bytes(&mut self, bytes: usize) -> ControlFlow<()> {
         let left = self.bytes_left.checked_sub(bytes);
         self.is_cut |= left.is_none();
         self.bytes_left = left.unwrap_or_default();

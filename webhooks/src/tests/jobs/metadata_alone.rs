@@ -69,7 +69,7 @@ fn what_its_pods_wait_by_can_not_be_taken_away() {
     let mut open = paused;
     open["spec"]["podMetadata"] = Value::Null;
     let told = edit(&open, &json!({"spec": {"suspend": false}})).0;
-    assert_eq!(told, STARTED);
+    assert!(told.starts_with(STARTED), "{told}");
     assert_eq!(edit(&open, &json!({"spec": {"entrypoint": "b"}})).0, "");
 }
 
