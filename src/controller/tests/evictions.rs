@@ -117,13 +117,7 @@ async fn a_bare_pod_in_a_group_that_is_made_again_protects_it_from_nothing() {
         for pod in members.clone() {
             play.see_pod(pod);
         }
-        let created = play.cycle().remove(0);
-        let workload = stored(&created, 40);
-        play.end(created, Reply::Done(Some(Box::new(workload.clone()))));
-        let admitted = play.cycle().remove(0);
-        assert!(is_admitted(&admitted));
-        let reply = with_status(&workload, &admitted, 41);
-        play.end(admitted, reply);
+        play.admit_group();
         for pod in &mut members {
             pod["metadata"]["resourceVersion"] = json!("42");
             pod["spec"]["schedulingGates"] = json!([]);
@@ -153,6 +147,18 @@ enum Cause {
 }
 
 impl Play {
+    /// The group whose pods were just seen is queued and admitted. Returns its Workload.
+    pub(super) fn admit_group(&mut self) -> DynamicObject {
+        let created = self.cycle().remove(0);
+        let workload = stored(&created, 40);
+        self.end(created, Reply::Done(Some(Box::new(workload.clone()))));
+        let admitted = self.cycle().remove(0);
+        assert!(is_admitted(&admitted));
+        let reply = with_status(&workload, &admitted, 41);
+        self.end(admitted, reply);
+        workload
+    }
+
     /// A job runs that can't be evicted for this reason.
     fn run_behind(&mut self, cause: Cause) {
         let workload = self.admit("a");

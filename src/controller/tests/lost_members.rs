@@ -74,13 +74,7 @@ fn admitted_group(play: &mut Play, owner: Option<&Value>) -> ([Value; 2], Dynami
     for pod in members.clone() {
         play.see_pod(pod);
     }
-    let created = play.cycle().remove(0);
-    let workload = stored(&created, 40);
-    play.end(created, Reply::Done(Some(Box::new(workload.clone()))));
-    let admitted = play.cycle().remove(0);
-    assert!(is_admitted(&admitted));
-    let reply = with_status(&workload, &admitted, 41);
-    play.end(admitted, reply);
+    let workload = play.admit_group();
     let releases = play.cycle();
     let set = workload.data["spec"]["podSets"][0]["name"]
         .as_str()

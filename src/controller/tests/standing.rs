@@ -129,6 +129,22 @@ async fn of_a_tree_only_its_own_local_queues_are_looked_at() {
     assert_eq!(gated, [1]);
 }
 
+/// A pod is seen with this name and restart policy.
+fn see_pod_with_policy(play: &mut Play, mut pod: Value, name: &str, policy: &str) {
+    pod["metadata"]["name"] = json!(name);
+    pod["metadata"]["uid"] = json!(format!("uid-{name}"));
+    pod["spec"]["restartPolicy"] = json!(policy);
+    play.see_pod(pod);
+}
+
+/// The objects that the next cycle creates are stored.
+fn store_created(play: &mut Play) {
+    for write in play.cycle().into_iter().filter(is_created) {
+        let stored = stored(&write, 30);
+        play.end(write, Reply::Done(Some(Box::new(stored))));
+    }
+}
+
 /// What a service holds is never free by itself.
 #[tokio::test]
 async fn a_service_never_ends() {
@@ -147,20 +163,14 @@ async fn a_service_never_ends() {
         play.admit_of(job("a"), &kind);
         let mut member = unqueued::member();
         member["metadata"]["annotations"]["sluice.dev/pod-group-total-count"] = json!("1");
-        for (name, policy, mut pod) in [
+        for (name, policy, pod) in [
             ("never", "Never", turns::waiting()),
             ("always", "Always", turns::waiting()),
             ("member", "Always", member),
         ] {
-            pod["metadata"]["name"] = json!(name);
-            pod["metadata"]["uid"] = json!(format!("uid-{name}"));
-            pod["spec"]["restartPolicy"] = json!(policy);
-            play.see_pod(pod);
+            see_pod_with_policy(&mut play, pod, name, policy);
         }
-        for write in play.cycle().into_iter().filter(is_created) {
-            let stored = stored(&write, 30);
-            play.end(write, Reply::Done(Some(Box::new(stored))));
-        }
+        store_created(&mut play);
         let expected = [
             ("pod-group/blue/gang", true),
             ("pod/uid-always", true),
@@ -183,16 +193,10 @@ async fn a_group_never_ends_if_one_of_its_pods_does_not() {
         let mut play = Play::new();
         play.admit_of(job("a"), &job_kind());
         for (name, policy) in [("x", first), ("y", second)] {
-            let mut pod = unqueued::member();
-            pod["metadata"]["name"] = json!(name);
-            pod["metadata"]["uid"] = json!(format!("uid-{name}"));
-            pod["spec"]["restartPolicy"] = json!(policy);
-            play.see_pod(pod);
+            let pod = unqueued::member();
+            see_pod_with_policy(&mut play, pod, name, policy);
         }
-        for write in play.cycle().into_iter().filter(is_created) {
-            let stored = stored(&write, 30);
-            play.end(write, Reply::Done(Some(Box::new(stored))));
-        }
+        store_created(&mut play);
         let taken = take(&play, 1000).0;
         let mut jobs = taken.jobs.into_iter();
         let group = jobs.find(|(id, _)| id.to_string() == "pod-group/blue/gang");
